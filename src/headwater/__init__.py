@@ -1,0 +1,1 @@
+"""headwater: a runtime for agents whose output is a stream."""

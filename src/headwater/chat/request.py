@@ -1,0 +1,54 @@
+"""What is asked of a model, independent of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from headwater.messages import Message
+
+
+class ToolSpec(msgspec.Struct, frozen=True, gc=False):
+    """A tool as the model sees it. `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class RequestOptions(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Settings of a request. None leaves the endpoint's default; `extra` goes into the body as it is."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: str | None = None
+    response_format: dict[str, Any] | None = None
+    extra: dict[str, Any] | None = None
+
+    def override(self, other: RequestOptions) -> RequestOptions:
+        """These options, with what `other` sets replacing what is set here; `extra` is merged."""
+        changes = {f: getattr(other, f) for f in self.__struct_fields__ if getattr(other, f) not in (None, ())}
+        if self.extra and other.extra:
+            changes["extra"] = {**self.extra, **other.extra}
+        return msgspec.structs.replace(self, **changes)
+
+
+class ModelRequest(msgspec.Struct, gc=False):
+    """One request.
+
+    `messages` is the conversation, system message first; the run appends to the same list between requests and never
+    changes what is in it. `tools` is empty when none are offered. `cache` is a dict that lives as long as the run: a
+    model may keep encoded messages there, under a key of its own, so that each request costs only its new messages.
+    """
+
+    messages: Sequence[Message]
+    tools: tuple[ToolSpec, ...]
+    options: RequestOptions
+    cache: dict[str, Any]

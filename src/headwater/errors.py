@@ -1,0 +1,217 @@
+"""The error tree.
+
+Everything headwater raises on purpose is a `HeadwaterError`. Foreign exceptions are translated into it at the
+edge (HTTP, database, user code) and nowhere else.
+
+    HeadwaterError
+    |- UsageError            you called headwater in a way that cannot work; the message says what to change
+    |- StoreError            a session store or event log failed
+    |  |- VersionConflict    somebody else committed to the session first
+    |  `- Fenced             a stale writer's append was refused
+    |- ToolError             raise it inside a tool: its message is what the model reads
+    |- ToolArgumentsError    arguments do not fit a tool's schema
+    `- RunError              a run ended `failed` or `cancelled`; `.run_end` is its last event
+       |- ModelError         the model endpoint failed
+       |  |- ModelHTTPError         it refused the request (status, code)
+       |  |- ModelConnectionError   it could not be reached, broke off or fell silent
+       |  `- ModelStreamError       it answered, and the answer is an error, cut off or unreadable
+       |- LimitError         a limit with the policy "error" was reached
+       |- SessionBusy        another run holds the session and the policy is to refuse
+       `- RunCancelled       the run was cancelled
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from headwater.events import RunEndEvent
+
+ErrorKind = Literal[
+    "http_error",
+    "connection_error",
+    "idle_timeout",
+    "provider_error",
+    "protocol_error",
+    "stream_truncated",
+    "max_rounds",
+    "max_handoffs",
+    "session_busy",
+    "cancelled",
+    "store_error",
+    "usage_error",
+    "internal_error",
+]
+"""What went wrong, in the words of the event stream. Stable: interfaces switch on it."""
+
+
+class ErrorInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An error as a value, as it stands in events.
+
+    `clean_slate` is true when nothing of the failed attempt had been given out, so that a retry is safe.
+    `status` is the HTTP status (0: none), `code` the provider's own code, `retry_after` seconds the server asked for.
+    """
+
+    kind: str
+    message: str
+    clean_slate: bool = False
+    status: int = 0
+    code: str | int | None = None
+    retryable: bool = False
+    retry_after: float | None = None
+
+
+class HeadwaterError(Exception):
+    """Root of all errors that headwater raises on purpose."""
+
+
+class UsageError(HeadwaterError, ValueError):
+    """headwater was called in a way that cannot work; the message says what to change."""
+
+
+class StoreError(HeadwaterError):
+    """A session store or an event log failed; the message says where and what to do."""
+
+
+class VersionConflict(StoreError):
+    """Somebody else committed to the session first: load it again and retry."""
+
+
+class Fenced(StoreError):
+    """A stale writer's append was refused; a newer attempt, epoch or a cancel stands in the log."""
+
+
+class ToolError(HeadwaterError):
+    """Raise it inside a tool: the message is given to the model as the call's result, as it is."""
+
+
+class ToolArgumentsError(HeadwaterError):
+    """Arguments do not fit a tool's schema; the message is written for the model."""
+
+
+class RunError(HeadwaterError):
+    """A run ended without an answer. `kind` says why; `run_end` is the run's last event."""
+
+    kind: str
+    run_end: RunEndEvent | None
+
+    def __init__(self, message: str, *, kind: str = "internal_error") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.run_end = None
+
+    @property
+    def message(self) -> str:
+        return str(self.args[0])
+
+    def info(self, *, clean_slate: bool = False) -> ErrorInfo:
+        """The error as a value for the event stream."""
+        return ErrorInfo(kind=self.kind, message=self.message, clean_slate=clean_slate)
+
+
+class ModelError(RunError):
+    """The model endpoint failed.
+
+    `status` is the HTTP status (0: none), `code` the provider's own code, `retryable` whether the same request may
+    succeed later, `retry_after` the seconds the server asked for.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str,
+        status: int = 0,
+        code: str | int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, kind=kind)
+        self.status = status
+        self.code = code
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+    def info(self, *, clean_slate: bool = False) -> ErrorInfo:
+        return ErrorInfo(
+            kind=self.kind,
+            message=self.message,
+            clean_slate=clean_slate,
+            status=self.status,
+            code=self.code,
+            retryable=self.retryable,
+            retry_after=self.retry_after,
+        )
+
+
+class ModelHTTPError(ModelError):
+    """The endpoint refused the request (`kind` `http_error`)."""
+
+
+class ModelConnectionError(ModelError):
+    """The endpoint could not be reached, broke off or fell silent (`connection_error`, `idle_timeout`)."""
+
+
+class ModelStreamError(ModelError):
+    """The endpoint answered with an error, a cut-off or an unreadable body.
+
+    Kinds: `provider_error`, `protocol_error`, `stream_truncated`.
+    """
+
+
+class LimitError(RunError):
+    """A limit whose policy is "error" was reached (`max_rounds`, `max_handoffs`)."""
+
+
+class SessionBusy(RunError):
+    """Another run holds the session, and the policy is to refuse (`session_busy`)."""
+
+
+class RunCancelled(RunError):
+    """The run was cancelled (`cancelled`)."""
+
+
+_MODEL_CLASSES: dict[str, type[ModelError]] = {
+    "http_error": ModelHTTPError,
+    "connection_error": ModelConnectionError,
+    "idle_timeout": ModelConnectionError,
+    "provider_error": ModelStreamError,
+    "protocol_error": ModelStreamError,
+    "stream_truncated": ModelStreamError,
+}
+_OTHER_CLASSES: dict[str, type[RunError]] = {
+    "max_rounds": LimitError,
+    "max_handoffs": LimitError,
+    "session_busy": SessionBusy,
+    "cancelled": RunCancelled,
+}
+
+
+def model_error(
+    kind: str,
+    message: str,
+    *,
+    status: int = 0,
+    code: str | int | None = None,
+    retryable: bool = False,
+    retry_after: float | None = None,
+) -> ModelError:
+    """Make the `ModelError` class that belongs to `kind`."""
+    cls = _MODEL_CLASSES.get(kind, ModelError)
+    return cls(message, kind=kind, status=status, code=code, retryable=retryable, retry_after=retry_after)
+
+
+def error_from_info(info: ErrorInfo) -> RunError:
+    """Make the exception that an `ErrorInfo` of the event stream stands for."""
+    if info.kind in _MODEL_CLASSES:
+        return model_error(
+            info.kind,
+            info.message,
+            status=info.status,
+            code=info.code,
+            retryable=info.retryable,
+            retry_after=info.retry_after,
+        )
+    return _OTHER_CLASSES.get(info.kind, RunError)(info.message, kind=info.kind)

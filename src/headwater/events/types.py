@@ -1,0 +1,319 @@
+"""One class an event type. The table in the documentation says when each is emitted."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from headwater.errors import ErrorInfo
+from headwater.events.base import (
+    ChatEventType,
+    Event,
+    FinishReason,
+    Outcome,
+    PlanStage,
+    RoundMode,
+    ToolStatus,
+)
+from headwater.messages import AssistantMessage, MediaPart, Message, ToolCallPart, Usage
+
+_THINKING = frozenset({ChatEventType.THINKING_START, ChatEventType.THINKING_DELTA, ChatEventType.THINKING_END})
+
+
+class ChatEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What the model said, as one step of a block: a view of a `reason.delta`."""
+
+    type: ChatEventType
+    block_id: str
+    text: str = ""
+    media: MediaPart | None = None
+
+
+class Response(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a run comes to.
+
+    `text` is the answer's visible text, `message` the whole last turn. `rounds` counts model turns, `usage` is the sum
+    over them. `error` says why a run failed; `plan` holds the steps of the plan, if there is one.
+    """
+
+    text: str
+    outcome: Outcome
+    run_id: str
+    session_id: str = ""
+    message: AssistantMessage | None = None
+    rounds: int = 0
+    usage: Usage = Usage()
+    error: ErrorInfo | None = None
+    plan: tuple[str, ...] = ()
+    output: Any = None
+
+    @property
+    def thinking(self) -> str:
+        """The thinking of the last turn."""
+        return self.message.thinking if self.message else ""
+
+
+class HITLTask(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One call that waits for a person. `digest` binds a decision to what was shown."""
+
+    call_id: str
+    tool_name: str
+    args: dict[str, Any]
+    digest: str
+    id: str = ""
+    question: str = ""
+    created_at: float = 0.0
+    expires_at: float | None = None
+    path: tuple[str, ...] = ()
+
+
+class RunStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="run.start"):
+    """A run, or a resumed segment of it, begins."""
+
+    input: tuple[Message, ...]
+    resumed: bool = False
+    cause_call_id: str = ""
+
+
+class ContextSummaryEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="context.summary"):
+    """Older messages were replaced by a summary in what the model sees."""
+
+    replaced: int
+    text: str
+
+
+class ContextSizeEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="context.size"):
+    """How large the next request is. `token_count` is an estimate, not usage; `context_length` 0 is unknown."""
+
+    context_length: int
+    message_count: int
+    token_count: int
+    compressed: bool = False
+    message_count_before: int = 0
+    token_count_before: int = 0
+
+
+class ReasonStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.start"):
+    """A model turn begins. `attempt` is above 1 after a discarded one."""
+
+    model: str
+    attempt: int
+    offers_tools: bool = False
+
+
+class ReasonDeltaEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.delta"):
+    """A step of a block of text, thinking or refusal, or a media item that is complete.
+
+    `text` is set for the three DELTA types. A merged delta covers the numbers `first_seq` to `seq`.
+    """
+
+    chat_type: ChatEventType
+    block_id: str
+    text: str = ""
+    media: MediaPart | None = None
+    first_seq: int | None = None
+
+    @property
+    def chat_event(self) -> ChatEvent:
+        return ChatEvent(type=self.chat_type, block_id=self.block_id, text=self.text, media=self.media)
+
+    @property
+    def has_text(self) -> bool:
+        return bool(self.text)
+
+    @property
+    def is_thinking(self) -> bool:
+        return self.chat_type in _THINKING
+
+
+class ToolArgsDeltaEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.call"):
+    """The model is writing a call: `args` is the next fragment of its raw arguments (empty in the first event)."""
+
+    call_id: str
+    tool_name: str
+    args: str = ""
+    first_seq: int | None = None
+
+
+class RoundModeEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.mode"):
+    """The round's mode is known from now on."""
+
+    mode: RoundMode
+
+
+class ReasonDiscardEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.discard"):
+    """The attempt is withdrawn: its blocks and calls are void. It ends the attempt's interval."""
+
+    attempt: int
+    reason: str
+    error: ErrorInfo | None = None
+
+
+class ReasonEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.end"):
+    """A model turn is over. `message` is complete; `duration` is seconds since `reason.start`."""
+
+    message: AssistantMessage
+    mode: RoundMode
+    finish_reason: FinishReason
+    raw_finish_reason: str = ""
+    usage: Usage | None = None
+    duration: float = 0.0
+    error: ErrorInfo | None = None
+
+
+class ActionStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="action.start"):
+    """The calls of a round are acted on."""
+
+    calls: tuple[ToolCallPart, ...]
+
+
+class ActionEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="action.end"):
+    """Every call of this action has its result. `calls` are call ids in call order."""
+
+    calls: tuple[str, ...]
+
+
+class ToolCallStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="tool.start"):
+    """One attempt of a call begins. `eager`: while the model was still talking."""
+
+    call_id: str
+    tool_name: str
+    args: dict[str, Any] | None
+    attempt: int = 1
+    eager: bool = False
+
+
+class ToolProgressEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="tool.progress"):
+    """A running tool reports something; `data` is any JSON value."""
+
+    call_id: str
+    data: Any = None
+
+
+class ToolCallEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="tool.end"):
+    """One attempt of a call is over. `text` is what the model reads; `executed` is false if the tool never ran."""
+
+    call_id: str
+    tool_name: str
+    status: ToolStatus
+    text: str
+    attempt: int = 1
+    executed: bool = True
+    media: tuple[MediaPart, ...] = ()
+    error: ErrorInfo | None = None
+    duration: float = 0.0
+
+
+class PlanEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="plan"):
+    """The plan changed. `index` is the step in progress."""
+
+    stage: PlanStage
+    steps: tuple[str, ...]
+    index: int
+    call_id: str = ""
+
+
+class HITLPendingEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="hitl.pending"):
+    """The run waits for a person."""
+
+    tasks: tuple[HITLTask, ...]
+
+
+class HITLDecidedEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="hitl.decided"):
+    """A person decided about a call. `args` are the arguments it will run with."""
+
+    call_id: str
+    decision: str
+    args: dict[str, Any] | None = None
+    comment: str = ""
+    by: str = ""
+
+
+class NodeStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="node.start"):
+    """A team starts a member."""
+
+    node_id: str
+    member: str
+    member_run_id: str
+    attempt: int = 1
+
+
+class NodeEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="node.end"):
+    """A member's run is over."""
+
+    node_id: str
+    member: str
+    member_run_id: str
+    outcome: Outcome
+    attempt: int = 1
+    error: ErrorInfo | None = None
+
+
+class HandoffEvent(
+    Event, frozen=True, gc=False, omit_defaults=True, tag="handoff", rename={"from_member": "from", "to_member": "to"}
+):
+    """A member passes the conversation to another."""
+
+    from_member: str
+    to_member: str
+    memo: str = ""
+
+
+class CustomEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="custom"):
+    """Whatever a tool or hook emits."""
+
+    name: str
+    data: Any = None
+    call_id: str = ""
+
+
+class RunEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="run.end"):
+    """A run's segment is over: the one terminal event, on every path."""
+
+    outcome: Outcome
+    response: Response
+    usage: Usage = Usage()
+    error: ErrorInfo | None = None
+    duration: float = 0.0
+
+    @property
+    def is_abnormal(self) -> bool:
+        return self.outcome is not Outcome.COMPLETED
+
+
+class UnknownEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="?"):
+    """An event of a type that this version does not know; `extra` holds all of its own fields."""
+
+    unknown_type: str = ""
+
+    @property
+    def type(self) -> str:
+        return self.unknown_type
+
+
+AgentEvent: TypeAlias = (
+    RunStartEvent
+    | ContextSummaryEvent
+    | ContextSizeEvent
+    | ReasonStartEvent
+    | ReasonDeltaEvent
+    | ToolArgsDeltaEvent
+    | RoundModeEvent
+    | ReasonDiscardEvent
+    | ReasonEndEvent
+    | ActionStartEvent
+    | ActionEndEvent
+    | ToolCallStartEvent
+    | ToolProgressEvent
+    | ToolCallEndEvent
+    | PlanEvent
+    | HITLPendingEvent
+    | HITLDecidedEvent
+    | NodeStartEvent
+    | NodeEndEvent
+    | HandoffEvent
+    | CustomEvent
+    | RunEndEvent
+    | UnknownEvent
+)
