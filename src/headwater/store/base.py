@@ -80,8 +80,9 @@ class EventLog(Protocol):
         """Append events whose numbers follow on; returns the last `seq` of the log.
 
         Idempotent on (run, step, attempt, wseq): an append that is already there changes nothing and is answered like
-        the first time. Raises `Fenced` if a newer epoch, or a newer attempt of the step, has written, and
-        `StoreError` if the numbers leave a gap.
+        the first time. Raises `Fenced` if a newer epoch was opened, or a newer attempt of the step has written, and
+        `StoreError` if the numbers leave a gap. `wseq` begins again at 1 with each epoch and each attempt. Empty
+        `events` only check the fences and count no `wseq`.
         """
         ...
 
@@ -90,9 +91,26 @@ class EventLog(Protocol):
         ...
 
     def tail(self, run_id: str, after: int = 0) -> AsyncIterator[AgentEvent]:
-        """Events with `seq` above `after`, then new ones as they come; ends after the root run's `run.end`."""
+        """Events with `seq` above `after`, then new ones as they come; ends after the root run's `run.end`.
+
+        A `run.end` after which the log goes on (the run was resumed) does not end it; a run that has no events yet is
+        waited for.
+        """
         ...
 
     async def runs(self, session_id: str | None = None) -> list[str]:
         """Ids of the logged runs (of a session), the oldest first."""
         ...
+
+
+@runtime_checkable
+class Store(SessionStore, EventLog, Protocol):
+    """Both in one, which is what the stores of this package are."""
+
+
+def conflict_message(session_id: str, expected: int, stored: int) -> str:
+    """The sentence of a `VersionConflict`."""
+    return (
+        f"Session {session_id!r} is at version {stored}, not {expected}: somebody else committed to it first. "
+        "Load it again and retry"
+    )

@@ -1,0 +1,83 @@
+"""Whether an append may be written: the rules of numbers and fences that every event log shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from headwater.errors import Fenced, StoreError
+from headwater.events import AgentEvent, ReasonDeltaEvent, RunEndEvent, ToolArgsDeltaEvent, UnknownEvent
+
+
+class RunHead(msgspec.Struct, frozen=True, gc=False):
+    """What an append needs to know of a log: its epoch and its last number (0: empty)."""
+
+    epoch: int
+    last_seq: int
+
+
+class WriterHead(msgspec.Struct, frozen=True, gc=False):
+    """The last append of a step."""
+
+    epoch: int
+    attempt: int
+    wseq: int
+
+
+def first_number(event: AgentEvent) -> int:
+    """The first number an event covers: `first_seq` of a merged delta, else `seq`."""
+    if isinstance(event, ReasonDeltaEvent | ToolArgsDeltaEvent):
+        return event.seq if event.first_seq is None else event.first_seq
+    if isinstance(event, UnknownEvent) and event.extra:
+        first = event.extra.get("first_seq")
+        return first if isinstance(first, int) else event.seq
+    return event.seq
+
+
+def ends_segment(run_id: str, event: AgentEvent) -> bool:
+    """Whether this event is the `run.end` of the log's root run."""
+    return type(event) is RunEndEvent and event.origin.run_id == run_id
+
+
+def admit(
+    run_id: str,
+    head: RunHead | None,
+    writer: WriterHead | None,
+    events: Sequence[AgentEvent],
+    *,
+    epoch: int,
+    step: str,
+    attempt: int,
+    wseq: int,
+) -> bool:
+    """True if the append is to be written, False if there is nothing to write.
+
+    There is nothing to write when the same append is in the log already, and when `events` is empty: that only checks
+    the fences and counts no `wseq`. Raises `Fenced` for a stale writer and `StoreError` for numbers that do not follow
+    on.
+    """
+    where = f"run {run_id!r}, step {step!r}, attempt {attempt}"
+    if head is None or epoch > head.epoch:
+        raise StoreError(f"Epoch {epoch} of run {run_id!r} was never opened here: call open_epoch() before append()")
+    if epoch < head.epoch:
+        raise Fenced(f"Append refused ({where}): epoch {epoch} is over, epoch {head.epoch} writes this run now")
+    if writer is not None and attempt < writer.attempt:
+        raise Fenced(f"Append refused ({where}): attempt {writer.attempt} of this step has written")
+    if not events:
+        return False
+    same = writer is not None and writer.epoch == epoch and writer.attempt == attempt
+    done = writer.wseq if writer is not None and same else 0
+    if wseq <= done:
+        if wseq < 1 or events[-1].seq > head.last_seq:
+            raise StoreError(f"Append {wseq} ({where}) is in the log already, with other events")
+        return False
+    if wseq != done + 1:
+        raise StoreError(f"Append {wseq} ({where}) does not follow the writer's last one, {done}")
+    last = head.last_seq
+    for event in events:
+        first = first_number(event)
+        if first != last + 1 or event.seq < first:
+            raise StoreError(f"Event {event.type} {first} ({where}) does not follow on: the last number is {last}")
+        last = event.seq
+    return True
