@@ -1,0 +1,226 @@
+"""One chunk of a chat-completions stream as a typed value: decoded straight from bytes, or leniently if that fails.
+
+`decode_chunk` takes what servers document; `lenient_chunk` takes what they send: null or odd types anywhere, numbers as
+text, one choice without a list, arguments as an object, invalid UTF-8, control characters inside strings.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import msgspec
+
+
+class FunctionDelta(msgspec.Struct, gc=False):
+    """Name and arguments of a call, or a piece of them."""
+
+    name: str | None = None
+    arguments: str | None = None
+
+
+class CallDelta(msgspec.Struct, gc=False):
+    """One entry of `tool_calls`. `extra_content` and its kin carry thought signatures."""
+
+    index: int | None = None
+    id: str | None = None
+    function: FunctionDelta | None = None
+    extra_content: dict[str, Any] | None = None
+    thought_signature: str | None = None
+    provider_specific_fields: dict[str, Any] | None = None
+
+
+class Delta(msgspec.Struct, gc=False):
+    """What a chunk adds. `content` is a list of parts only after lenient reading."""
+
+    content: str | list[Any] | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[CallDelta] | None = None
+    reasoning: str | None = None
+    reasoning_details: list[dict[str, Any]] | None = None
+    refusal: str | None = None
+    function_call: FunctionDelta | None = None
+    images: list[Any] | None = None
+    audio: dict[str, Any] | None = None
+    reasoning_text: str | None = None
+    thinking_blocks: list[dict[str, Any]] | None = None
+    reasoning_opaque: str | None = None
+    reasoning_signature: str | None = None
+    encrypted_content: str | None = None
+    extra_content: dict[str, Any] | None = None
+
+
+class Choice(msgspec.Struct, gc=False):
+    """One choice. Some servers put the whole `message` in the place of `delta`, or an `error` beside it."""
+
+    index: int | None = 0
+    delta: Delta | None = None
+    finish_reason: str | None = None
+    message: Delta | None = None
+    error: Any = None
+
+
+class GroqPart(msgspec.Struct, gc=False):
+    """Groq's own part of a chunk."""
+
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+class Chunk(msgspec.Struct, gc=False):
+    """A chunk: the fields that are read."""
+
+    choices: list[Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+    x_groq: GroqPart | None = None
+
+
+decode_chunk = msgspec.json.Decoder(Chunk).decode
+"""Bytes to `Chunk`; raises `msgspec.MsgspecError` or `UnicodeDecodeError` where `lenient_chunk` must be asked."""
+
+
+def decode_json(data: bytes) -> Any:
+    """Any JSON value, read leniently: invalid UTF-8 is replaced, control characters and lone surrogates are allowed.
+
+    Raises `ValueError` if it is no JSON.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return json.loads(data.decode("utf-8", "replace"), strict=False)
+
+
+def lenient_chunk(value: dict[str, Any]) -> Chunk:
+    """A chunk from any JSON object: what has an unexpected type is converted if it can be, else left out."""
+    choices: Any = value.get("choices")
+    if isinstance(choices, dict):
+        choices = [cast("dict[str, Any]", choices)]
+    groq = value.get("x_groq")
+    return Chunk(
+        choices=[_choice(c) for c in _dicts(choices) or ()],
+        usage=_dict(value.get("usage")),
+        error=value.get("error"),
+        x_groq=GroqPart(_dict(groq.get("usage")), groq.get("error")) if isinstance(groq, dict) else None,
+    )
+
+
+def _choice(value: dict[str, Any]) -> Choice:
+    return Choice(
+        index=_int(value.get("index")),
+        delta=_delta(value.get("delta")),
+        finish_reason=_str(value.get("finish_reason")),
+        message=_delta(value.get("message")),
+        error=value.get("error"),
+    )
+
+
+def _delta(value: Any) -> Delta | None:
+    if isinstance(value, str):
+        return Delta(content=value)
+    if not isinstance(value, dict):
+        return None
+    d = cast("dict[str, Any]", value)
+    content: Any = d.get("content")
+    if isinstance(content, dict):
+        content = [cast("dict[str, Any]", content)]
+    elif not isinstance(content, list):
+        content = _str(content)
+    calls: Any = d.get("tool_calls")
+    if isinstance(calls, dict):
+        calls = [cast("dict[str, Any]", calls)]
+    audio = d.get("audio")
+    return Delta(
+        content=cast("str | list[Any] | None", content),
+        reasoning_content=flat_text(d.get("reasoning_content")),
+        reasoning=flat_text(d.get("reasoning")),
+        reasoning_text=flat_text(d.get("reasoning_text")),
+        reasoning_details=_dicts(d.get("reasoning_details")),
+        refusal=_str(d.get("refusal")),
+        tool_calls=[_call(c) for c in _dicts(calls) or ()],
+        function_call=_function(d.get("function_call")),
+        images=cast("list[Any]", d["images"]) if isinstance(d.get("images"), list) else None,
+        audio=_dict(audio),
+        thinking_blocks=_dicts(d.get("thinking_blocks")),
+        reasoning_opaque=_str(d.get("reasoning_opaque")),
+        reasoning_signature=_str(d.get("reasoning_signature")),
+        encrypted_content=_str(d.get("encrypted_content")),
+        extra_content=_dict(d.get("extra_content")),
+    )
+
+
+def _call(value: dict[str, Any]) -> CallDelta:
+    return CallDelta(
+        index=_int(value.get("index")),
+        id=_str(value.get("id")),
+        function=_function(value.get("function")) or _function(value),
+        extra_content=_dict(value.get("extra_content")),
+        thought_signature=_str(value.get("thought_signature")),
+        provider_specific_fields=_dict(value.get("provider_specific_fields")),
+    )
+
+
+def _function(value: Any) -> FunctionDelta | None:
+    if not isinstance(value, dict):
+        return None
+    d = cast("dict[str, Any]", value)
+    arguments = d.get("arguments")
+    if isinstance(arguments, (dict, list)):
+        arguments = json_text(arguments)
+    return FunctionDelta(name=_str(d.get("name")), arguments=_str(arguments))
+
+
+def json_text(value: Any) -> str:
+    """Compact JSON text of a value."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def flat_text(value: Any) -> str | None:
+    """The text of a string, a part or a list of parts; None for anything else."""
+    if isinstance(value, str):
+        return mended(value)
+    if isinstance(value, list):
+        return "".join(flat_text(v) or "" for v in cast("list[Any]", value))
+    if isinstance(value, dict):
+        d = cast("dict[str, Any]", value)
+        for key in ("text", "content", "thinking", "summary"):
+            if (text := flat_text(d.get(key))) is not None:
+                return text
+    return None
+
+
+def mended(text: str) -> str:
+    """The text with surrogate pairs joined and lone surrogates replaced, so that it can be encoded."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _str(value: Any) -> str | None:
+    if isinstance(value, str):
+        return mended(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return str(value)
+
+
+def _int(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
+    return None
+
+
+def _dict(value: Any) -> dict[str, Any] | None:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _dicts(value: Any) -> list[dict[str, Any]] | None:
+    if not isinstance(value, list):
+        return None
+    return [cast("dict[str, Any]", v) for v in cast("list[Any]", value) if isinstance(v, dict)]

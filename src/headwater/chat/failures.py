@@ -1,0 +1,113 @@
+"""What went wrong, said inside a stream: error objects in any of their forms, unreadable frames."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from headwater.chat.chunks import decode_json, flat_text, json_text, mended
+from headwater.errors import ModelStreamError
+
+QUOTE_LENGTH = 200
+"""Characters of a body that an error message quotes."""
+
+_WAITING_HELPS = (
+    "overload",
+    "rate",
+    "limit_exceeded",
+    "capacity",
+    "unavailable",
+    "timeout",
+    "server",
+    "internal",
+    "busy",
+)
+_RETRYABLE_4XX = frozenset({408, 409, 425, 429})
+
+
+def error_in(value: dict[str, Any]) -> Any:
+    """What an object without choices or usage says is wrong, in any of the forms that servers use; None if nothing."""
+    if value.get("object") == "error" or value.get("type") == "error":
+        return value.get("error") or value
+    if value.get("errors"):
+        return value["errors"]
+    if value.get("detail"):
+        return value["detail"]
+    status: Any = value.get("base_resp")
+    if isinstance(status, dict):
+        fields = cast("dict[str, Any]", status)
+        if fields.get("status_code") not in (None, 0, "0"):
+            return {"code": fields["status_code"], "message": fields.get("status_msg")}
+    if value.get("error_code") or value.get("error_msg"):
+        return {"code": value.get("error_code"), "message": value.get("error_msg")}
+    code = value.get("code")
+    if isinstance(value.get("message"), str) and code not in (None, "", 0, "0", 200, "200"):
+        return value
+    return None
+
+
+def provider_error(
+    error: Any, *, fallback: str = "the endpoint reported an error without a message"
+) -> ModelStreamError:
+    """The error that a stream reported: `error` is its object or text. Code and message are kept as they came."""
+    code: str | int | None = None
+    message = ""
+    hint = ""
+    if isinstance(error, list):
+        error = next(iter(cast("list[Any]", error)), None)
+    if isinstance(error, dict):
+        d = cast("dict[str, Any]", error)
+        raw = next((d[k] for k in ("code", "status_code", "status", "type") if isinstance(d.get(k), (str, int))), None)
+        code = None if isinstance(raw, bool) or raw == "" else raw
+        for key in ("message", "msg", "detail", "error", "description"):
+            if d.get(key):
+                message = flat_text(d[key]) or json_text(d[key])
+                break
+        else:
+            message = json_text(d) if d else ""
+        hint = " ".join(str(d[k]) for k in ("type", "code", "status") if isinstance(d.get(k), str)).lower()
+    elif isinstance(error, str):
+        message = mended(error)
+    status = code if isinstance(code, int) else int(code) if isinstance(code, str) and code.isdecimal() else 0
+    if not 400 <= status <= 599:
+        status = 0
+    by_status = status >= 500 or status in _RETRYABLE_4XX
+    retryable = by_status if status else any(word in hint for word in _WAITING_HELPS)
+    return ModelStreamError(
+        message.strip() or fallback, kind="provider_error", status=status, code=code, retryable=retryable
+    )
+
+
+def error_body(data: bytes) -> Any:
+    """What an `event: error` says: its JSON, unwrapped, or its text."""
+    try:
+        value = decode_json(data)
+    except ValueError:
+        return data.decode("utf-8", "replace")
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return fields.get("error") or fields
+    return value
+
+
+def reported(body: bytes, *, bare: bool) -> ModelStreamError | None:
+    """The error that a JSON body reports. `bare`: the whole of it is known to be about an error or nothing else."""
+    try:
+        value = decode_json(body)
+    except ValueError:
+        return None
+    if isinstance(value, list) and value:
+        value = cast("list[Any]", value)[0]
+    if not isinstance(value, dict):
+        return None
+    fields = cast("dict[str, Any]", value)
+    error = fields.get("error") or (error_in(fields) if bare else None)
+    return provider_error(error) if error else None
+
+
+def unreadable(data: bytes, why: str) -> ModelStreamError:
+    return ModelStreamError(f"a frame of the stream {why}: {quote(data)}", kind="protocol_error")
+
+
+def quote(data: bytes) -> str:
+    text = data[: 4 * QUOTE_LENGTH].decode("utf-8", "replace")
+    return repr(text if len(text) <= QUOTE_LENGTH else text[:QUOTE_LENGTH] + "...")
