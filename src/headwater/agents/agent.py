@@ -1,0 +1,254 @@
+"""The facades: an agent is settings plus three ways into one run."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
+from pathlib import Path
+from typing import Any, Unpack
+
+from headwater.agents.journal import LogJournal
+from headwater.agents.prompt import prompt_messages
+from headwater.agents.session import OpenSession
+from headwater.agents.settings import OnLimit, Overrides, Settings, override
+from headwater.agents.turns import OnBusy
+from headwater.chat.history import window
+from headwater.chat.request import RequestOptions, ToolSpec
+from headwater.core.outbox import RunConfig
+from headwater.core.policy import DEFAULT_RETRY, Limits, Retry
+from headwater.core.run import RunMachine
+from headwater.core.signals import Start
+from headwater.drive.driver import Driver, DriverConfig
+from headwater.drive.handle import Run
+from headwater.drive.ports import Model
+from headwater.drive.resolve import resolve_model
+from headwater.drive.sync import run_sync
+from headwater.errors import ErrorInfo, SessionBusy, StoreError
+from headwater.events import AgentKind, Origin, Response
+from headwater.messages import Message, Prompt, SystemMessage
+from headwater.store.base import SessionData, Store
+from headwater.store.memory import MemoryStore
+from headwater.store.opening import open_store
+from headwater.tools.tool import Tool
+from headwater.tools.toolset import Toolset
+
+
+class Agent:
+    """What `SimpleAgent` and `ReActAgent` have in common: `call`, `call_async`, `stream`, and their sessions."""
+
+    def __init__(self, name: str, kind: AgentKind, settings: Settings, store: str | Path | Store | None) -> None:
+        self.name = name
+        self.kind = kind
+        self.settings = settings
+        self.store: Store = open_store(store) if store is not None else MemoryStore()
+        # Events are kept only where the user named a place to keep them.
+        self._logs = store is not None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r}, model={self.settings.model.name!r})"
+
+    def call(
+        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Unpack[Overrides]
+    ) -> Response:
+        """Run to the end and return the response; blocks, also inside a running loop.
+
+        Raises the run's error, with `.run_end` attached, for the outcomes `failed` and `cancelled`; every other
+        outcome is returned. See `stream` for the arguments.
+        """
+        run = self.stream(prompt, session=session, deps=deps, **overrides)
+        return run_sync(lambda: _finish(run))
+
+    async def call_async(
+        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Unpack[Overrides]
+    ) -> Response:
+        """Run to the end and return the response; raises like `call`."""
+        return await _finish(self.stream(prompt, session=session, deps=deps, **overrides))
+
+    def stream(
+        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Unpack[Overrides]
+    ) -> Run:
+        """A run to read while it happens.
+
+        `prompt` is text, a message, its parts or several messages; None goes on with the session as it is. `session`
+        names the conversation that is continued and added to. `deps` is anything the tools need (`ToolContext.deps`).
+        Other keywords replace the agent's settings for this run. Raises `UsageError` for settings that cannot work;
+        nothing is sent before the run is read.
+        """
+        settings = override(self.settings, overrides) if overrides else self.settings
+        messages = prompt_messages(prompt, has_session=session is not None)
+        run_id = f"run_{uuid.uuid4().hex[:24]}"
+        origin = Origin(
+            run_id=run_id,
+            root_run_id=run_id,
+            agent=self.name,
+            agent_kind=self.kind,
+            path=(self.name,),
+            session_id=session or "",
+        )
+        context = copy_context()
+
+        async def open_driver() -> Driver:
+            return await _open(self, settings, origin, messages, deps, context)
+
+        return Run(run_id, open_driver)
+
+    async def load_session(self, session: str) -> SessionData:
+        """The stored conversation: its messages and version. Raises `StoreError`."""
+        return await self.store.load(session)
+
+    @property
+    def keeps_events(self) -> bool:
+        """Whether runs are written to the store's event log: yes if the agent was given a store."""
+        return self._logs
+
+    async def aclose(self) -> None:
+        """Close the store; the agent is not used after that."""
+        await self.store.aclose()
+
+
+async def _finish(run: Run) -> Response:
+    async with run:
+        return await run.response()
+
+
+async def _open(
+    agent: Agent, settings: Settings, origin: Origin, messages: tuple[Message, ...], deps: Any, context: Any
+) -> Driver:
+    """Load the session, build the machine and start the driver. What goes wrong is the run's failure."""
+    session: OpenSession | None = None
+    journal: LogJournal | None = None
+    error: ErrorInfo | None = None
+    history: Sequence[Message] = ()
+    try:
+        if origin.session_id:
+            session = await OpenSession.open(agent.store, origin.session_id, settings.on_busy)
+            history = session.data.messages
+        if agent.keeps_events:
+            epoch = await agent.store.open_epoch(origin.run_id)
+            journal = LogJournal(agent.store, origin.run_id, epoch)
+    except SessionBusy as busy:
+        error = busy.info(clean_slate=True)
+    except StoreError as failure:
+        error = ErrorInfo(kind="store_error", message=str(failure), clean_slate=True)
+    except BaseException:
+        if session is not None:
+            session.release()
+        raise
+    system = (SystemMessage(text=settings.instructions),) if settings.instructions else ()
+    tools = {tool.name: tool for tool in settings.tools}
+    machine = RunMachine(
+        RunConfig(
+            origin=origin,
+            model_name=settings.model.name,
+            tools=tools,
+            prefix=(*system, *window(history, settings.window)),
+            limits=settings.limits,
+            retry=settings.retry,
+            commits=session is not None,
+        )
+    )
+    driver = Driver(
+        machine,
+        DriverConfig(
+            model=settings.model,
+            tools=tuple(ToolSpec(t.name, t.description, t.parameters) for t in tools.values()),
+            options=settings.options,
+            context=context,
+            deps=deps,
+            journal=journal,
+            conversation=session,
+            buffer=settings.buffer,
+            thread_grace=settings.thread_grace,
+        ),
+    )
+    driver.start(Start(messages, error=error))
+    return driver
+
+
+def _options(options: RequestOptions | None, temperature: float | None, max_tokens: int | None) -> RequestOptions:
+    named = RequestOptions(temperature=temperature, max_tokens=max_tokens)
+    return options.override(named) if options is not None else named
+
+
+class SimpleAgent(Agent):
+    """An agent of one model turn: instructions, a conversation, an answer that streams.
+
+    `model` is a string such as `"openai:gpt-5-mini"`, `"ollama:qwen3"` or `"local"`, or a model object. `window` is how
+    many messages of the session's history the model sees (None: all), cut at the beginning of a turn. `store` keeps
+    sessions and events: a path (SQLite), a store object, or None for memory. `options` are further request options;
+    `retry` says when a failed request is made again; `buffer` is how many events may wait for a slow reader;
+    `on_busy` says whether a second run on a session waits (`"queue"`) or fails (`"refuse"`). Raises `UsageError`.
+    """
+
+    def __init__(
+        self,
+        name: str = "assistant",
+        *,
+        model: str | Model,
+        instructions: str = "",
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        options: RequestOptions | None = None,
+        retry: Retry = DEFAULT_RETRY,
+        window: int | None = 20,
+        store: str | Path | Store | None = None,
+        buffer: int = 256,
+        on_busy: OnBusy = "queue",
+    ) -> None:
+        settings = Settings(
+            model=resolve_model(model),
+            instructions=instructions,
+            tools=Toolset(),
+            options=_options(options, temperature, max_tokens),
+            retry=retry,
+            window=window,
+            buffer=buffer,
+            on_busy=on_busy,
+        )
+        super().__init__(name, AgentKind.SIMPLE, settings.checked(), store)
+
+
+class ReActAgent(Agent):
+    """An agent that reasons, acts with tools, observes, and goes on until it has the answer.
+
+    `tools` are functions or `Tool` objects. At most `max_rounds` model turns may call tools (None: no limit); then one
+    more request without tools asks for the answer (`on_limit="answer"`, outcome `limit`) or the run fails
+    (`"error"`). `tool_timeout` (seconds) holds for tools without a timeout of their own; `thread_grace` is how many
+    seconds a cancelled tool gets to end. The other arguments are those of `SimpleAgent`.
+    """
+
+    def __init__(
+        self,
+        name: str = "assistant",
+        *,
+        model: str | Model,
+        instructions: str = "",
+        tools: Sequence[Tool[..., Any] | Callable[..., Any]] = (),
+        max_rounds: int | None = 8,
+        on_limit: OnLimit = "answer",
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        options: RequestOptions | None = None,
+        retry: Retry = DEFAULT_RETRY,
+        window: int | None = 20,
+        store: str | Path | Store | None = None,
+        buffer: int = 256,
+        tool_timeout: float | None = None,
+        thread_grace: float = 2.0,
+        on_busy: OnBusy = "queue",
+    ) -> None:
+        settings = Settings(
+            model=resolve_model(model),
+            instructions=instructions,
+            tools=Toolset(tools),
+            options=_options(options, temperature, max_tokens),
+            limits=Limits(max_rounds=max_rounds, on_limit=on_limit),
+            retry=retry,
+            window=window,
+            buffer=buffer,
+            tool_timeout=tool_timeout,
+            thread_grace=thread_grace,
+            on_busy=on_busy,
+        )
+        super().__init__(name, AgentKind.REACT, settings.checked(), store)

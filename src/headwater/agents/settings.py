@@ -1,0 +1,92 @@
+"""What an agent is made of, and what a single run may change."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+import msgspec
+
+from headwater.agents.turns import OnBusy
+from headwater.chat.request import RequestOptions
+from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
+from headwater.drive.ports import Model
+from headwater.drive.resolve import resolve_model
+from headwater.errors import UsageError
+from headwater.tools.toolset import Toolset
+
+OnLimit = Literal["answer", "error"]
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """An agent's settings. `window` is messages, `buffer` events, `tool_timeout` and `thread_grace` seconds."""
+
+    model: Model
+    instructions: str
+    tools: Toolset
+    options: RequestOptions
+    limits: Limits = DEFAULT_LIMITS
+    retry: Retry = DEFAULT_RETRY
+    window: int | None = 20
+    buffer: int = 256
+    tool_timeout: float | None = None
+    thread_grace: float = 2.0
+    on_busy: OnBusy = "queue"
+
+    def checked(self) -> Settings:
+        """These settings; raises `UsageError` for a value that cannot work."""
+        check_number("max_rounds", self.limits.max_rounds, least=1, optional=True)
+        check_number("window", self.window, least=1, optional=True)
+        check_number("buffer", self.buffer, least=1)
+        check_number("thread_grace", self.thread_grace, least=0)
+        check_number("retry.retries", self.retry.retries, least=0)
+        if self.tool_timeout is not None and not self.tool_timeout > 0:
+            raise UsageError(f"tool_timeout must be seconds above 0, or None, not {self.tool_timeout!r}.")
+        if self.limits.on_limit not in ("answer", "error"):
+            raise UsageError(f"on_limit must be 'answer' or 'error', not {self.limits.on_limit!r}.")
+        if self.on_busy not in ("queue", "refuse"):
+            raise UsageError(f"on_busy must be 'queue' or 'refuse', not {self.on_busy!r}.")
+        return self
+
+
+class Overrides(TypedDict, total=False):
+    """What `call` and `stream` may change for one run; the names are those of the agent's arguments."""
+
+    model: str | Model
+    instructions: str
+    max_rounds: int | None
+    on_limit: OnLimit
+    temperature: float
+    max_tokens: int
+    options: RequestOptions
+    retry: Retry
+    window: int | None
+    buffer: int
+    on_busy: OnBusy
+
+
+def check_number(name: str, value: Any, *, least: float, optional: bool = False) -> None:
+    """Raise `UsageError` unless `value` is a number of at least `least` (or None, where that is allowed)."""
+    if value is None and optional:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+        allowed = f"a number of at least {least:g}" + (", or None" if optional else "")
+        raise UsageError(f"{name} must be {allowed}, not {value!r}.")
+
+
+def override(settings: Settings, overrides: Overrides) -> Settings:
+    """The settings of one run. Raises `UsageError` for unknown names and values that cannot work."""
+    unknown = set(overrides) - set(Overrides.__annotations__)
+    if unknown:
+        known = ", ".join(Overrides.__annotations__)
+        raise UsageError(f"Unknown setting {', '.join(sorted(unknown))}; a run may change: {known}.")
+    given: dict[str, Any] = dict(overrides)
+    changes = {name: given[name] for name in ("instructions", "retry", "window", "buffer", "on_busy") if name in given}
+    if "model" in given:
+        changes["model"] = resolve_model(given["model"])
+    limits = {name: given[name] for name in ("max_rounds", "on_limit") if name in given}
+    if limits:
+        changes["limits"] = msgspec.structs.replace(settings.limits, **limits)
+    options = settings.options.override(overrides.get("options", RequestOptions()))
+    named = RequestOptions(temperature=overrides.get("temperature"), max_tokens=overrides.get("max_tokens"))
+    changes["options"] = options.override(named)
+    return msgspec.structs.replace(settings, **changes).checked()

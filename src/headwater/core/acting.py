@@ -1,0 +1,152 @@
+"""The calls of a run: starting them (early, where that is safe), and taking their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from headwater.chat.arguments import parse_arguments
+from headwater.core.outbox import Outbox, RunConfig
+from headwater.core.round import StreamedCall
+from headwater.core.signals import StartTool, StopTool
+from headwater.core.texts import bad_arguments, not_run, unknown_tool
+from headwater.errors import ErrorInfo, ToolArgumentsError
+from headwater.events import CustomEvent, ToolCallEndEvent, ToolCallStartEvent, ToolProgressEvent, ToolStatus
+from headwater.messages import AssistantMessage, ToolCallPart
+from headwater.tools.outcome import ToolOutcome
+from headwater.tools.problems import BoundArguments
+from headwater.tools.tool import Tool
+
+
+class Acting:
+    """Owns the running attempts, told apart by (call id, attempt)."""
+
+    def __init__(self, config: RunConfig, outbox: Outbox) -> None:
+        self._tools = config.tools
+        self._out = outbox
+        self._running: dict[tuple[str, int], str] = {}
+        self._serial: tuple[str, int] | None = None
+
+    # -- eager attempts -----------------------------------------------------------------------------------------
+
+    def start_eagerly(self, call: StreamedCall) -> None:
+        """Start a call of a reading tool if its arguments are a complete, valid, non-empty object by now."""
+        if call.call_id in self._out.record.attempts:
+            return
+        parsed = parse_arguments(call.fragments)
+        if not parsed.args or parsed.repaired:
+            return
+        tool = self._tools[call.name]
+        try:
+            arguments = tool.bind(parsed.args)
+        except ToolArgumentsError:
+            return
+        self._launch(call.call_id, tool, parsed.args, arguments, eager=True)
+
+    def void_changed(self, message: AssistantMessage) -> None:
+        """End eager attempts whose arguments are other ones in the end; the final ones run after the turn."""
+        self._void(part.call_id for part in message.calls if self._out.record.is_void(part))
+
+    def void_all(self) -> None:
+        """End every eager attempt: its turn is withdrawn or failed."""
+        self._void([call_id for call_id, _ in self._running])
+
+    def _void(self, call_ids: Iterable[str]) -> None:
+        for call_id in list(call_ids):
+            attempt = self._out.record.attempts.get(call_id, 0)
+            name = self._running.pop((call_id, attempt), None)
+            if name is None:
+                continue
+            self._out.commands.append(StopTool(call_id, attempt, "superseded"))
+            text = not_run("its arguments changed, or the model's turn did not come to a proper end")
+            self._out.emit(ToolCallEndEvent(*self._out.head(), call_id, name, ToolStatus.CANCELLED, text, attempt))
+
+    # -- the calls of a finished turn ---------------------------------------------------------------------------
+
+    def start(self, calls: Sequence[ToolCallPart]) -> bool:
+        """Start what can start now, in call order; true if something has ended at once."""
+        progress = False
+        for part in calls:
+            tool = self._tools.get(part.name)
+            if tool is None:
+                self._refuse(part, ToolStatus.ERROR, unknown_tool(part.name, self._tools), "unknown_tool")
+            elif part.args is None:
+                error = part.args_error or "invalid_json"
+                self._refuse(part, ToolStatus.ERROR, bad_arguments(error), error)
+            elif tool.serial and self._serial is not None:
+                continue
+            else:
+                try:
+                    arguments = tool.bind(part.args)
+                except ToolArgumentsError as error:
+                    self._refuse(part, ToolStatus.ERROR, str(error), "invalid_arguments")
+                else:
+                    self._launch(part.call_id, tool, part.args, arguments, eager=False)
+                    continue
+            progress = True
+        return progress
+
+    def refuse(self, calls: Iterable[ToolCallPart], status: ToolStatus, reason: str) -> None:
+        """Close calls that are not going to be run."""
+        for part in calls:
+            self._refuse(part, status, not_run(reason), str(status))
+
+    def _refuse(self, part: ToolCallPart, status: ToolStatus, text: str, kind: str) -> None:
+        out = self._out
+        attempt = out.record.attempts.get(part.call_id, 0) + 1
+        out.emit(ToolCallStartEvent(*out.head(), part.call_id, part.name, part.args, attempt))
+        error = ErrorInfo(kind=kind, message=text)
+        out.emit(ToolCallEndEvent(*out.head(), part.call_id, part.name, status, text, attempt, False, error=error))
+
+    def _launch(
+        self, call_id: str, tool: Tool[..., Any], args: dict[str, Any], arguments: BoundArguments, *, eager: bool
+    ) -> None:
+        out = self._out
+        attempt = out.record.attempts.get(call_id, 0) + 1
+        key = (call_id, attempt)
+        self._running[key] = tool.name
+        if tool.serial:
+            self._serial = key
+        out.emit(ToolCallStartEvent(*out.head(), call_id, tool.name, args, attempt, eager))
+        out.commands.append(StartTool(call_id, attempt, out.record.round, tool, arguments))
+
+    # -- what running attempts say ------------------------------------------------------------------------------
+
+    def reported(self, call_id: str, attempt: int, data: Any) -> None:
+        """A running attempt reports progress."""
+        if (call_id, attempt) in self._running:
+            self._out.events.append(ToolProgressEvent(*self._out.head(), call_id, data))
+
+    def emitted(self, call_id: str, attempt: int, name: str, data: Any) -> None:
+        """A running attempt emits an event of its own."""
+        if (call_id, attempt) in self._running:
+            self._out.events.append(CustomEvent(*self._out.head(), name, data, call_id))
+
+    def ended(self, call_id: str, attempt: int, outcome: ToolOutcome) -> bool:
+        """A running attempt is over; false if it does not matter any more."""
+        name = self._running.pop((call_id, attempt), None)
+        if name is None:
+            return False
+        if self._serial == (call_id, attempt):
+            self._serial = None
+        out = self._out
+        out.emit(
+            ToolCallEndEvent(
+                *out.head(),
+                call_id,
+                name,
+                outcome.status,
+                outcome.text,
+                attempt,
+                outcome.executed,
+                outcome.media,
+                outcome.error,
+                outcome.duration,
+            )
+        )
+        return True
+
+    def stop_all(self) -> None:
+        """Ask every running attempt to stop; their ends are still awaited."""
+        for call_id, attempt in self._running:
+            self._out.commands.append(StopTool(call_id, attempt, "cancelled"))

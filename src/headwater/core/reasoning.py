@@ -1,0 +1,165 @@
+"""The model turns of a run: requests, attempts, retries, and the end of a turn."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from headwater.core.outbox import Outbox, RunConfig
+from headwater.core.round import Round, StreamedCall
+from headwater.core.signals import CallModel, CloseModel, ModelSaid
+from headwater.errors import ErrorInfo
+from headwater.events import (
+    FinishReason,
+    ReasonDiscardEvent,
+    ReasonEndEvent,
+    ReasonStartEvent,
+    RoundMode,
+    RoundModeEvent,
+)
+from headwater.messages import AssistantMessage, user
+
+
+class Reasoning:
+    """Owns the open turn. A request's number tells its signals from those of older ones."""
+
+    def __init__(self, config: RunConfig, outbox: Outbox) -> None:
+        self._config = config
+        self._out = outbox
+        self._agent = config.origin.agent
+        self._eager_tools = frozenset(
+            name
+            for name, tool in config.tools.items()
+            if tool.effect == "read" and not tool.requires_approval and not tool.serial
+        )
+        self._round: Round | None = None
+        self._request = 0
+        self._attempt = 0
+        self._failures = 0
+        self._offers_tools = False
+        self._started = 0.0
+
+    def begin(self, number: int, *, offers_tools: bool) -> None:
+        """Start the turn of round `number`."""
+        self._attempt = 0
+        self._failures = 0
+        self._offers_tools = offers_tools
+        self._begin_attempt(number, None, 0.0)
+
+    def _begin_attempt(self, number: int, discarded: Round | None, delay: float) -> None:
+        out = self._out
+        self._attempt += 1
+        self._started = out.now
+        out.emit(ReasonStartEvent(*out.head(number), self._config.model_name, self._attempt, self._offers_tools))
+        if not self._offers_tools:
+            out.events.append(RoundModeEvent(*out.head(), RoundMode.FINAL_ANSWER))
+        self._ask(number, discarded, delay)
+
+    def _ask(self, number: int, before: Round | None, delay: float) -> None:
+        self._request += 1
+        self._round = Round(
+            number,
+            origin=self._config.origin,
+            numbering=self._out.numbering,
+            offers_tools=self._offers_tools,
+            eager_tools=self._eager_tools,
+            first_call=before.call_count if before is not None else 0,
+            first_block=before.block_count if before is not None else 0,
+        )
+        messages = self._out.conversation
+        instruction = self._config.limits.final_instruction
+        if self._config.tools and not self._offers_tools and instruction:
+            messages = [*messages, user(instruction)]
+        self._out.commands.append(CallModel(self._request, number, messages, self._offers_tools, delay))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a turn is open."""
+        return self._round is not None
+
+    def is_current(self, request: int) -> bool:
+        """Whether the request is the one whose answer is awaited."""
+        return self._round is not None and request == self._request
+
+    def said(self, signal: ModelSaid) -> list[StreamedCall]:
+        """Take model events; returns eager candidates whose arguments may be complete now."""
+        current = self._round
+        if current is None or signal.request != self._request:
+            return []
+        current.feed(signal.events, self._out.now, self._out.events)
+        if not current.ready:
+            return current.ready
+        ready, current.ready = current.ready, []
+        return ready
+
+    def draft(self) -> AssistantMessage | None:
+        """The turn's message as it would end now; None if no turn is open."""
+        current = self._round
+        if current is None:
+            return None
+        return current.message(self._agent, self._wire_ids(current))
+
+    def settle(self) -> None:
+        """The model has said everything: close the block and decide the mode, before `finish`."""
+        if self._round is not None:
+            self._round.settle(self._out.now, self._out.events)
+
+    def finish(self, error: ErrorInfo | None = None, cut: FinishReason | None = None) -> AssistantMessage | None:
+        """End the turn; `cut` is `CANCELLED` or `ERROR` if it was cut off. Returns its message (None: no turn)."""
+        current, self._round = self._round, None
+        if current is None:
+            return None
+        out = self._out
+        current.close_block(out.now, out.events)
+        message = current.message(self._agent, self._wire_ids(current), interrupted=cut is not None)
+        raw = current.finish.raw if current.finish is not None else ""
+        reason = cut or current.finish_reason()
+        duration = max(0.0, out.now - self._started)
+        out.emit(ReasonEndEvent(*out.head(), message, current.mode, reason, raw, current.usage, duration, error))
+        return message
+
+    def close_request(self) -> None:
+        """Ask for the connection to be closed: what it says does not count any more."""
+        self._out.commands.append(CloseModel(self._request))
+
+    def after_failure(self, error: ErrorInfo) -> tuple[Literal["retry", "discard", "fail"], ErrorInfo, float]:
+        """What a failure of the current request calls for, the error with `clean_slate` set, and the pause."""
+        current = self._round
+        visible = current is not None and current.visible
+        error = msgspec.structs.replace(error, clean_slate=not visible)
+        self._failures += 1
+        delay = self._config.retry.delay(self._failures, error)
+        if delay is None:
+            return "fail", error, 0.0
+        if not visible:
+            return "retry", error, delay
+        if self._config.retry.after_output == "discard":
+            return "discard", error, delay
+        return "fail", error, 0.0
+
+    def retry(self, delay: float) -> None:
+        """Make the request again; nothing had been given out."""
+        if self._round is not None:
+            self._ask(self._round.number, self._round, delay)
+
+    def discard(self, error: ErrorInfo, delay: float) -> None:
+        """Withdraw the attempt and begin the next one."""
+        current, out = self._round, self._out
+        if current is None:
+            return
+        current.close_block(out.now, out.events)
+        out.emit(ReasonDiscardEvent(*out.head(), self._attempt, error.message, error))
+        self._begin_attempt(current.number, current, delay)
+
+    def _wire_ids(self, current: Round) -> dict[str, str]:
+        """For each call the provider's id if it is unique in the conversation, else one of ours that is."""
+        taken = set[str]()
+        ids: dict[str, str] = {}
+        for call in current.calls:
+            wire_id = call.id
+            if not wire_id or wire_id in self._out.wire_ids or wire_id in taken:
+                wire_id = f"call_{self._config.origin.run_id[-12:]}_{call.call_id}"
+            taken.add(wire_id)
+            ids[call.call_id] = wire_id
+        return ids

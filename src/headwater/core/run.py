@@ -1,0 +1,207 @@
+"""The run machine: signals in, events and commands out.
+
+    events, commands = machine.send(signal, now)
+
+The first signal is `Start`. Commands are performed by a driver, which sends what comes back as further signals, in
+any order and as late as it likes: what no longer matters is ignored. `send` never raises for anything that a
+provider, a tool or a user can do. After the `run.end` event, `ended` is true and nothing is emitted any more.
+
+The machine knows no clock: `now` (Unix seconds) comes with each signal. It knows no randomness: ids derive from the
+run, the round and the position in it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.core.acting import Acting
+from headwater.core.outbox import Outbox, RunConfig
+from headwater.core.reasoning import Reasoning
+from headwater.core.record import AskModel, CloseAction, EndRun, RunCalls, RunRecord, Wait
+from headwater.core.round import Numbering
+from headwater.core.signals import (
+    Cancel,
+    Command,
+    Commit,
+    Committed,
+    Fail,
+    ModelEnded,
+    ModelFailed,
+    ModelSaid,
+    Signal,
+    Start,
+    ToolEmitted,
+    ToolEnded,
+    ToolReported,
+)
+from headwater.errors import ErrorInfo
+from headwater.events import (
+    ActionEndEvent,
+    ActionStartEvent,
+    AgentEvent,
+    FinishReason,
+    Outcome,
+    RunEndEvent,
+    RunStartEvent,
+    ToolStatus,
+)
+
+
+class _Closing(msgspec.Struct, frozen=True):
+    """The run is being ended before its time: with which outcome, and what open calls are told."""
+
+    outcome: Outcome
+    error: ErrorInfo
+    status: ToolStatus
+    reason: str
+
+
+class _End(msgspec.Struct, frozen=True):
+    """How the run ends."""
+
+    outcome: Outcome
+    error: ErrorInfo | None
+
+
+class RunMachine:
+    """One run. Not reusable, not thread-safe; see the module for the contract of `send`."""
+
+    def __init__(self, config: RunConfig, numbering: Numbering | None = None) -> None:
+        self.config = config
+        self.ended = False
+        self._rules = config.rules()
+        self._out = Outbox(config, numbering or Numbering())
+        self._reasoning = Reasoning(config, self._out)
+        self._acting = Acting(config, self._out)
+        self._closing: _Closing | None = None
+        self._ending: _End | None = None
+        self._started: float | None = None
+
+    @property
+    def record(self) -> RunRecord:
+        """What the run's boundary events come to so far."""
+        return self._out.record
+
+    def send(self, signal: Signal, now: float) -> tuple[list[AgentEvent], list[Command]]:
+        """Take one signal at time `now` (Unix seconds); returns the new events and commands, in order."""
+        events, commands = self._out.open(now)
+        if not self.ended:
+            match signal:
+                case ModelSaid():
+                    for call in self._reasoning.said(signal):
+                        self._acting.start_eagerly(call)
+                case ModelEnded(request=request):
+                    if self._reasoning.is_current(request):
+                        self._reasoning.settle()
+                        self._finish_turn()
+                        self._advance()
+                case ModelFailed(request=request, error=error):
+                    if self._reasoning.is_current(request):
+                        self._model_failed(error)
+                case ToolReported(call_id=call_id, attempt=attempt, data=data):
+                    self._acting.reported(call_id, attempt, data)
+                case ToolEmitted(call_id=call_id, attempt=attempt, name=name, data=data):
+                    self._acting.emitted(call_id, attempt, name, data)
+                case ToolEnded(call_id=call_id, attempt=attempt, outcome=outcome):
+                    if self._acting.ended(call_id, attempt, outcome):
+                        self._advance()
+                case Cancel(reason=reason):
+                    error = ErrorInfo(kind="cancelled", message=reason)
+                    self._close(_Closing(Outcome.CANCELLED, error, ToolStatus.CANCELLED, "the run was cancelled"))
+                case Fail(error=error):
+                    self._close(_Closing(Outcome.FAILED, error, ToolStatus.INTERRUPTED, "the run failed"))
+                case Committed(error=error):
+                    self._committed(error)
+                case Start():
+                    self._start(signal)
+        return events, commands
+
+    def _start(self, signal: Start) -> None:
+        if self._started is not None:
+            return
+        self._started = self._out.now
+        self._out.emit(RunStartEvent(*self._out.head(), signal.input, cause_call_id=signal.cause_call_id))
+        if signal.error is not None:
+            self._end(_End(Outcome.FAILED, signal.error))
+        else:
+            self._advance()
+
+    def _advance(self) -> None:
+        """Do what the record says comes next, until something has to be waited for."""
+        while self._ending is None:
+            closing = self._closing
+            match self.record.next_step(self._rules):
+                case RunCalls(calls=calls):
+                    if closing is not None:
+                        self._acting.refuse(calls, closing.status, closing.reason)
+                    elif not self._acting.start(calls):
+                        return
+                case CloseAction():
+                    self._out.emit(ActionEndEvent(*self._out.head(), tuple(self.record.calls)))
+                case Wait():
+                    return
+                case AskModel(round=number, offers_tools=offers_tools) if closing is None:
+                    self._reasoning.begin(number, offers_tools=offers_tools)
+                    return
+                case EndRun(outcome=outcome, error=error) if closing is None:
+                    self._prepare_end(_End(outcome, error))
+                case _:
+                    if closing is not None:
+                        self._prepare_end(_End(closing.outcome, closing.error))
+
+    def _finish_turn(self, error: ErrorInfo | None = None, cut: FinishReason | None = None) -> None:
+        """End the open turn, if there is one; its calls are acted on from here."""
+        if cut is FinishReason.ERROR:
+            self._acting.void_all()
+        elif self.record.attempts:
+            draft = self._reasoning.draft()
+            if draft is not None:
+                self._acting.void_changed(draft)
+        message = self._reasoning.finish(error, cut)
+        if message is not None and message.calls:
+            self._out.emit(ActionStartEvent(*self._out.head(), message.calls))
+
+    def _model_failed(self, error: ErrorInfo) -> None:
+        what, error, delay = self._reasoning.after_failure(error)
+        match what:
+            case "retry":
+                self._reasoning.retry(delay)
+            case "discard":
+                self._acting.void_all()
+                self._reasoning.discard(error, delay)
+            case "fail":
+                reason = "the model's turn failed"
+                self._closing = _Closing(Outcome.FAILED, error, ToolStatus.INTERRUPTED, reason)
+                self._finish_turn(error, FinishReason.ERROR)
+                self._advance()
+
+    def _close(self, closing: _Closing) -> None:
+        """End the run before its time: cut the turn, stop the tools, close what is open."""
+        if self._closing is not None or self._started is None:
+            return
+        self._closing = closing
+        if self._reasoning.is_open:
+            self._reasoning.close_request()
+            cut = FinishReason.CANCELLED if closing.outcome is Outcome.CANCELLED else FinishReason.ERROR
+            self._finish_turn(closing.error, cut)
+        self._acting.stop_all()
+        self._advance()
+
+    def _prepare_end(self, ending: _End) -> None:
+        """Have the run's messages stored before anybody reads that it is over."""
+        self._ending = ending
+        if self.config.commits:
+            self._out.commands.append(Commit(tuple(self.record.messages)))
+        else:
+            self._end(ending)
+
+    def _committed(self, error: ErrorInfo | None) -> None:
+        if self._ending is not None:
+            self._end(self._ending if error is None else _End(Outcome.FAILED, error))
+
+    def _end(self, ending: _End) -> None:
+        self.ended = True
+        outcome, error = ending.outcome, ending.error
+        response = self.record.response(self.config.origin, self._rules, outcome, error)
+        duration = max(0.0, self._out.now - (self._started or self._out.now))
+        self._out.emit(RunEndEvent(*self._out.head(0), outcome, response, response.usage, error, duration))

@@ -1,0 +1,137 @@
+"""What goes into a run machine (signals) and what it wants done (commands)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from headwater.chat.events import ModelEvent
+from headwater.errors import ErrorInfo
+from headwater.messages import Message
+from headwater.tools.outcome import ToolOutcome
+from headwater.tools.problems import BoundArguments
+from headwater.tools.tool import Tool
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Begin the run. `input` is the new messages (empty: go on with the conversation as it is).
+
+    With `error` the run could not be prepared: it begins and ends at once, as failed.
+    """
+
+    input: tuple[Message, ...]
+    cause_call_id: str = ""
+    error: ErrorInfo | None = None
+
+
+class ModelSaid(msgspec.Struct, frozen=True):
+    """Events from the model request numbered `request`."""
+
+    request: int
+    events: Sequence[ModelEvent]
+
+
+class ModelEnded(msgspec.Struct, frozen=True):
+    """The request's stream ended properly."""
+
+    request: int
+
+
+class ModelFailed(msgspec.Struct, frozen=True):
+    """The request failed, before or within its stream."""
+
+    request: int
+    error: ErrorInfo
+
+
+class ToolReported(msgspec.Struct, frozen=True):
+    """A running tool reports progress; `data` is plain JSON."""
+
+    call_id: str
+    attempt: int
+    data: Any
+
+
+class ToolEmitted(msgspec.Struct, frozen=True):
+    """A running tool emits an event of its own; `data` is plain JSON."""
+
+    call_id: str
+    attempt: int
+    name: str
+    data: Any
+
+
+class ToolEnded(msgspec.Struct, frozen=True):
+    """An attempt of a call is over."""
+
+    call_id: str
+    attempt: int
+    outcome: ToolOutcome
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """End the run now, keeping what there is."""
+
+    reason: str = "cancelled"
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """Something around the run broke (a store, our own code): end it as failed."""
+
+    error: ErrorInfo
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The run's messages are stored, or could not be (`error`)."""
+
+    error: ErrorInfo | None = None
+
+
+Signal: TypeAlias = (
+    Start | ModelSaid | ModelEnded | ModelFailed | ToolReported | ToolEmitted | ToolEnded | Cancel | Fail | Committed
+)
+
+
+class CallModel(msgspec.Struct, frozen=True):
+    """Make a model request after `delay` seconds. `messages` is the conversation to send; the list only grows."""
+
+    request: int
+    round: int
+    messages: Sequence[Message]
+    offers_tools: bool
+    delay: float = 0.0
+
+
+class CloseModel(msgspec.Struct, frozen=True):
+    """Close the request's connection; nothing it says counts any more."""
+
+    request: int
+
+
+class StartTool(msgspec.Struct, frozen=True):
+    """Run one attempt of a call."""
+
+    call_id: str
+    attempt: int
+    round: int
+    tool: Tool[..., Any]
+    arguments: BoundArguments
+
+
+class StopTool(msgspec.Struct, frozen=True):
+    """Stop an attempt. Its end still counts after `cancelled`, and is dropped after `superseded`."""
+
+    call_id: str
+    attempt: int
+    why: Literal["cancelled", "superseded"]
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """Store what the run added to the conversation; the run ends when this is answered."""
+
+    messages: tuple[Message, ...]
+
+
+Command: TypeAlias = CallModel | CloseModel | StartTool | StopTool | Commit

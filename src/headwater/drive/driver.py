@@ -1,0 +1,306 @@
+"""The driver: the one thin asyncio part that performs a machine's commands.
+
+It has no task of its own. Whoever wants events calls `step`, which waits for the next signals, feeds the machine and
+performs what it asks for. The model's stream is read by one task a request, async tools by one task each, sync tools
+by one thread each; all of them put signals into one inbox and wake one future.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any
+
+import msgspec
+
+from headwater.chat.request import ModelRequest, RequestOptions, ToolSpec
+from headwater.core.run import RunMachine
+from headwater.core.signals import (
+    CallModel,
+    Cancel,
+    CloseModel,
+    Command,
+    Commit,
+    Committed,
+    Fail,
+    ModelEnded,
+    ModelFailed,
+    ModelSaid,
+    Signal,
+    Start,
+    StartTool,
+    StopTool,
+    ToolEmitted,
+    ToolEnded,
+    ToolReported,
+)
+from headwater.drive.executor import ToolExecution
+from headwater.drive.ports import Conversation, Journal, Model
+from headwater.errors import ErrorInfo, ModelError, StoreError
+from headwater.events import AgentEvent
+from headwater.tools.outcome import ToolOutcome
+
+JITTER = 0.25
+"""Retries wait up to this part longer than asked, so that many clients do not come back at once."""
+
+
+class DriverConfig(msgspec.Struct, frozen=True):
+    """What a driver needs besides its machine. `buffer` is events, `thread_grace` seconds."""
+
+    model: Model
+    tools: tuple[ToolSpec, ...]
+    options: RequestOptions
+    context: Context
+    deps: Any = None
+    journal: Journal | None = None
+    conversation: Conversation | None = None
+    buffer: int = 256
+    thread_grace: float = 2.0
+    clock: Callable[[], float] = time.time
+
+
+class Driver:
+    """Runs one machine on the running event loop.
+
+    `ready` holds events that nobody has taken yet. `step` may be called by several tasks; one of them pumps, the
+    others wait for it. After `finished` nothing of the run is left but what is in `ready`.
+    """
+
+    def __init__(self, machine: RunMachine, config: DriverConfig) -> None:
+        self.machine = machine
+        self.ready: deque[AgentEvent] = deque()
+        self.finished = False
+        self._config = config
+        self._loop = asyncio.get_running_loop()
+        self._inbox: deque[Signal] = deque()
+        self._backlog = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._pumping = False
+        self._others: list[asyncio.Future[None]] = []
+        self._commands: list[Command] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._request_task: asyncio.Task[None] | None = None
+        self._executions: dict[tuple[str, int], ToolExecution] = {}
+        self._cache: dict[str, Any] = {}
+        self._abandoned: asyncio.Task[None] | None = None
+
+    # -- for those who want events ------------------------------------------------------------------------------
+
+    def start(self, signal: Start) -> None:
+        """Begin the run; its first events are in `ready`."""
+        self._inbox.append(signal)
+        self._feed()
+        if self._config.journal is None:
+            self._perform_all()
+
+    def cancel(self, reason: str) -> None:
+        """Ask for the end of the run; `step` until `finished` to see it through."""
+        self._push(Cancel(reason))
+
+    async def step(self) -> None:
+        """Wait until something has happened and take it in; returns at once when `finished`."""
+        if self._pumping:
+            other = self._loop.create_future()
+            self._others.append(other)
+            await other
+            return
+        self._pumping = True
+        try:
+            await self._step()
+        finally:
+            self._pumping = False
+            if self._others:
+                others, self._others = self._others, []
+                for other in others:
+                    if not other.done():
+                        other.set_result(None)
+
+    async def close(self, reason: str) -> None:
+        """End the run now, and return when nothing of it is left."""
+        if not self.machine.ended:
+            self.cancel(reason)
+        while not self.finished:
+            await self.step()
+
+    def abandon(self, reason: str) -> None:
+        """Close without being waited for: for a handle that was dropped. Safe from any thread."""
+        if self._loop.is_closed():
+            return
+
+        def close() -> None:
+            self._abandoned = self._loop.create_task(self.close(reason))
+
+        self._loop.call_soon_threadsafe(close)
+
+    # -- the pump -----------------------------------------------------------------------------------------------
+
+    async def _step(self) -> None:
+        if self.finished:
+            return
+        if self.machine.ended and not self._inbox:
+            await self._settle()
+            return
+        if not self._inbox and not self._commands:
+            if self._room is not None and not self.ready:
+                self._make_room()
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        self._feed()
+        journal = self._config.journal
+        if journal is not None and (self._commands or self.machine.ended or journal.is_due()):
+            try:
+                await journal.flush()
+            except StoreError as error:
+                self._journal_failed(error)
+        self._perform_all()
+
+    def _feed(self) -> None:
+        inbox, machine, journal = self._inbox, self.machine, self._config.journal
+        now = self._config.clock()
+        while inbox:
+            signal = inbox.popleft()
+            events, commands = machine.send(signal, now)
+            if events:
+                self.ready.extend(events)
+                if journal is not None:
+                    journal.add(events)
+            if commands:
+                self._commands.extend(commands)
+        self._backlog = 0
+
+    def _journal_failed(self, error: StoreError) -> None:
+        """A run whose events cannot be kept is ended; what is known goes to the reader all the same."""
+        info = ErrorInfo(kind="store_error", message=str(error))
+        self._config = msgspec.structs.replace(self._config, journal=None)
+        self._inbox.append(Fail(info))
+        self._feed()
+
+    def _perform_all(self) -> None:
+        commands, self._commands = self._commands, []
+        for command in commands:
+            match command:
+                case CallModel():
+                    self._request_task = self._spawn(self._read_model(command))
+                case CloseModel():
+                    if self._request_task is not None:
+                        self._request_task.cancel()
+                case StartTool():
+                    self._start_tool(command)
+                case StopTool(call_id=call_id, attempt=attempt, why=why):
+                    execution = self._executions.get((call_id, attempt))
+                    if execution is not None:
+                        execution.stop(why)
+                case Commit():
+                    self._spawn(self._commit(command))
+
+    async def _settle(self) -> None:
+        """The run is over: wait for what was told to stop, then let go."""
+        if self._request_task is not None:
+            self._request_task.cancel()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        while self._executions:
+            self._waiter = self._loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+            self._inbox.clear()
+        if self._config.journal is not None:
+            try:
+                await self._config.journal.flush()
+            except StoreError as error:
+                self._journal_failed(error)
+        if self._config.conversation is not None:
+            self._config.conversation.release()
+        self.finished = True
+
+    def _push(self, signal: Signal) -> None:
+        self._inbox.append(signal)
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work, context=self._config.context.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # -- commands -----------------------------------------------------------------------------------------------
+
+    async def _read_model(self, command: CallModel) -> None:
+        config, number = self._config, command.request
+        request = ModelRequest(
+            messages=command.messages,
+            tools=config.tools if command.offers_tools else (),
+            options=config.options,
+            cache=self._cache,
+        )
+        try:
+            if command.delay:
+                await asyncio.sleep(command.delay * (1 + JITTER * random.random()))
+            stream = config.model.stream(request)
+            try:
+                async for batch in stream:
+                    self._backlog += len(batch)
+                    self._push(ModelSaid(number, batch))
+                    if self._backlog + len(self.ready) >= config.buffer:
+                        await self._wait_for_room()
+            finally:
+                close = getattr(stream, "aclose", None)
+                if close is not None:
+                    await close()
+        except ModelError as error:
+            self._push(ModelFailed(number, error.info()))
+        except Exception as error:  # noqa: BLE001 a user's model may raise anything; it becomes the run's error
+            message = f"The model {config.model.name!r} raised {type(error).__name__}: {error}"
+            self._push(ModelFailed(number, ErrorInfo(kind="internal_error", message=message)))
+        else:
+            self._push(ModelEnded(number))
+
+    async def _wait_for_room(self) -> None:
+        self._room = self._loop.create_future()
+        try:
+            await self._room
+        finally:
+            self._room = None
+
+    def _make_room(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    def _start_tool(self, command: StartTool) -> None:
+        key = (command.call_id, command.attempt)
+
+        def on_progress(_: ToolExecution, data: Any) -> None:
+            self._push(ToolReported(*key, data))
+
+        def on_custom(_: ToolExecution, name: str, data: Any) -> None:
+            self._push(ToolEmitted(*key, name, data))
+
+        def on_end(_: ToolExecution, outcome: ToolOutcome) -> None:
+            self._executions.pop(key, None)
+            self._push(ToolEnded(*key, outcome))
+
+        raise NotImplementedError(on_progress, on_custom, on_end)
+
+    async def _commit(self, command: Commit) -> None:
+        conversation = self._config.conversation
+        error: ErrorInfo | None = None
+        if conversation is not None:
+            try:
+                await conversation.commit(command.messages)
+            except StoreError as failure:
+                error = ErrorInfo(kind="store_error", message=str(failure))
+            else:
+                conversation.release()
+        self._push(Committed(error))

@@ -1,0 +1,207 @@
+"""What the caller holds: a run to iterate, to ask for its response, and to cancel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from types import TracebackType
+from typing import TypeVar
+
+from headwater.drive.driver import Driver
+from headwater.drive.pieces import FinalText, Pieces, visible_text
+from headwater.drive.sync import SyncRun
+from headwater.errors import ErrorInfo, RunError, UsageError, error_from_info
+from headwater.events import AgentEvent, Event, Outcome, Response, RunEndEvent
+
+E = TypeVar("E", bound=Event)
+
+LEFT = "the consumer left the stream"
+
+
+class Run:
+    """One execution of an agent, read while it happens.
+
+    Iterate it (`async for`, or `for` in synchronous code) for every event, the last one a `RunEndEvent`; if the run
+    failed, iteration then raises the failure. `async with` (or `with`) ends the run on leaving: the connection is
+    closed and tools are cancelled before control returns. Reading is what drives it: a consumer that does not read
+    holds the model back.
+
+    A run is made by `agent.stream(...)` and can be read once.
+    """
+
+    def __init__(self, run_id: str, open_driver: Callable[[], Awaitable[Driver]]) -> None:
+        self.run_id = run_id
+        self._open_driver = open_driver
+        self._driver: Driver | None = None
+        self._end: RunEndEvent | None = None
+        self._raised = False
+
+    @property
+    def end(self) -> RunEndEvent | None:
+        """The last event, once it has been read."""
+        return self._end
+
+    # -- asynchronous -------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> Run:
+        return self
+
+    async def __anext__(self) -> AgentEvent:
+        driver = self._driver
+        if driver is None:
+            driver = await self._start()
+        ready = driver.ready
+        while not ready:
+            if driver.finished:
+                raise self._stop()
+            await driver.step()
+        event = ready.popleft()
+        if type(event) is RunEndEvent:
+            self._note_end(event)
+        return event
+
+    async def __aenter__(self) -> Run:
+        if self._driver is None:
+            await self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def cancel(self, reason: str = "cancelled by the caller") -> None:
+        """End the run: returns when the connection is closed and the tools are over.
+
+        Iterating on yields the rest of the events, up to `run.end`.
+        """
+        await self._close(reason)
+
+    async def aclose(self) -> None:
+        """End the run if it is not over; what `async with` does on leaving."""
+        await self._close(LEFT)
+
+    async def response(self) -> Response:
+        """Read to the end and return what the run comes to.
+
+        Raises the run's error, with `.run_end` attached, for the outcomes `failed` and `cancelled`.
+        """
+        driver = self._driver or await self._start()
+        while True:
+            while driver.ready:
+                event = driver.ready.popleft()
+                if type(event) is RunEndEvent:
+                    self._note_end(event)
+            if driver.finished:
+                break
+            await driver.step()
+        return self._result()
+
+    async def next_batch(self) -> list[AgentEvent]:
+        """All events that are there, at least one; an empty list at the end. For bridges and transports.
+
+        Does not raise for a failed run.
+        """
+        driver = self._driver or await self._start()
+        while not driver.ready:
+            if driver.finished:
+                return []
+            await driver.step()
+        batch = list(driver.ready)
+        driver.ready.clear()
+        for event in batch:
+            if type(event) is RunEndEvent:
+                self._note_end(event)
+        return batch
+
+    def text(self) -> Pieces[str]:
+        """Visible text as it comes, preambles included."""
+        return Pieces(self, visible_text)
+
+    def final_text(self) -> Pieces[str]:
+        """Text of the answer only, never a preamble: held back until the round's mode is known."""
+        return Pieces(self, FinalText())
+
+    def of_type(self, *classes: type[E]) -> Pieces[E]:
+        """Only events of these classes."""
+
+        def pick(event: AgentEvent) -> list[E]:
+            return [event] if isinstance(event, classes) else []
+
+        return Pieces(self, pick)
+
+    # -- synchronous --------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[AgentEvent]:
+        with SyncRun(self) as run:
+            yield from run
+
+    def __enter__(self) -> SyncRun:
+        self._sync = SyncRun(self)
+        return self._sync.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._sync.__exit__(kind, error, trace)
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> Driver:
+        driver = await self._open_driver()
+        self._driver = driver
+        return driver
+
+    def _note_end(self, event: RunEndEvent) -> None:
+        # A run's own end; the ends of its members come through here as well.
+        if event.origin.run_id == self.run_id:
+            self._end = event
+
+    def _stop(self) -> Exception:
+        """What iteration ends with: the failure once, then StopAsyncIteration."""
+        error = self.failure()
+        if error is None or error.kind == "cancelled" or self._raised:
+            return StopAsyncIteration()
+        self._raised = True
+        return error
+
+    def failure(self) -> RunError | None:
+        """The error of a run that ended `failed` or `cancelled`; None otherwise, or if it has not ended."""
+        end = self._end
+        if end is None or end.outcome not in (Outcome.FAILED, Outcome.CANCELLED):
+            return None
+        info = end.error or ErrorInfo(kind="internal_error", message=f"The run ended {end.outcome}.")
+        error = error_from_info(info)
+        error.run_end = end
+        return error
+
+    def _result(self) -> Response:
+        error = self.failure()
+        if error is not None:
+            raise error
+        if self._end is None:
+            raise UsageError("The run's end was read by somebody else; ask one reader for the response.")
+        return self._end.response
+
+    async def _close(self, reason: str) -> None:
+        """Close the driver, and see it through even if the caller is cancelled meanwhile."""
+        driver = self._driver
+        if driver is None or driver.finished:
+            return
+        work = asyncio.get_running_loop().create_task(driver.close(reason))
+        cancelled: asyncio.CancelledError | None = None
+        while not work.done():
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError as error:
+                if work.cancelled():
+                    raise
+                cancelled = error
+        work.result()
+        if cancelled is not None:
+            raise cancelled
+
+    def __del__(self) -> None:
+        driver = self._driver
+        if driver is not None and not driver.finished:
+            driver.abandon(LEFT)

@@ -1,0 +1,79 @@
+"""A view of a run that reads the same from asynchronous and from synchronous code."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from headwater.events import (
+    AgentEvent,
+    ChatEventType,
+    ReasonDeltaEvent,
+    ReasonDiscardEvent,
+    ReasonStartEvent,
+    RoundMode,
+    RoundModeEvent,
+)
+
+if TYPE_CHECKING:
+    from headwater.drive.handle import Run
+
+T = TypeVar("T")
+
+Picker = Callable[[AgentEvent], list[T]]
+"""Turns one event into the pieces it stands for (mostly none or one)."""
+
+
+class Pieces(Generic[T]):
+    """Pieces of a run: `async for` and `for` both work, once."""
+
+    def __init__(self, run: Run, picker: Picker[T]) -> None:
+        self._run = run
+        self.picker = picker
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self._pieces()
+
+    async def _pieces(self) -> AsyncGenerator[T, None]:
+        picker = self.picker
+        async for event in self._run:
+            for piece in picker(event):
+                yield piece
+
+    def __iter__(self) -> Iterator[T]:
+        picker = self.picker
+        for event in self._run:
+            yield from picker(event)
+
+
+def visible_text(event: AgentEvent) -> list[str]:
+    """Text as it comes, preambles included."""
+    if type(event) is ReasonDeltaEvent and event.chat_type is ChatEventType.TEXT_DELTA:
+        return [event.text]
+    return []
+
+
+class FinalText:
+    """Text of the answer only: held back until the round's mode is known, live once it is an answer."""
+
+    def __init__(self) -> None:
+        self._held: list[str] = []
+        self._mode = RoundMode.UNKNOWN
+
+    def __call__(self, event: AgentEvent) -> list[str]:
+        cls = type(event)
+        if cls is ReasonDeltaEvent:
+            text = visible_text(event)
+            if not text or self._mode is RoundMode.FINAL_ANSWER:
+                return text
+            if self._mode is RoundMode.UNKNOWN:
+                self._held.extend(text)
+        elif isinstance(event, RoundModeEvent):
+            self._mode = event.mode
+            held, self._held = self._held, []
+            if self._mode is RoundMode.FINAL_ANSWER:
+                return held
+        elif cls is ReasonStartEvent or cls is ReasonDiscardEvent:
+            self._held = []
+            self._mode = RoundMode.UNKNOWN
+        return []
