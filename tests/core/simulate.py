@@ -1,0 +1,165 @@
+"""A run without I/O: performs a machine's commands from a script, in any order a test likes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from headwater.chat.events import CallArguments, CallName, CallOpen, Finish, ModelEvent, TextDelta, UsageSeen
+from headwater.core.outbox import RunConfig
+from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
+from headwater.core.run import RunMachine
+from headwater.core.signals import (
+    CallModel,
+    CloseModel,
+    Command,
+    Commit,
+    Committed,
+    ModelEnded,
+    ModelFailed,
+    ModelSaid,
+    Signal,
+    Start,
+    StartTool,
+    StopTool,
+    ToolEnded,
+)
+from headwater.errors import ErrorInfo
+from headwater.events import AgentEvent, AgentKind, FinishReason, Origin, ToolStatus
+from headwater.messages import Message, Usage, user
+from headwater.tools.outcome import ToolOutcome
+from headwater.tools.tool import Tool
+from headwater.tools.toolset import Toolset
+
+ORIGIN = Origin(
+    run_id="run_0123456789ab",
+    root_run_id="run_0123456789ab",
+    agent="tester",
+    agent_kind=AgentKind.REACT,
+    path=("tester",),
+)
+
+
+def text(*pieces: str) -> list[ModelEvent]:
+    return [TextDelta(p) for p in pieces]
+
+
+def call(slot: int, name: str, *fragments: str, id: str = "") -> list[ModelEvent]:
+    return [CallOpen(slot), CallName(slot, id or f"id{slot}", name), *(CallArguments(slot, f) for f in fragments)]
+
+
+def finish(reason: FinishReason = FinishReason.STOP) -> list[ModelEvent]:
+    return [UsageSeen(Usage(input_tokens=1, output_tokens=2, total_tokens=3)), Finish(reason, str(reason))]
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """A step of a turn at which the request fails."""
+
+    error: ErrorInfo
+
+
+Turn = Sequence[ModelEvent | Fail]
+
+
+class Job(msgspec.Struct):
+    """Something that is going on outside the machine and will send signals."""
+
+    name: str
+    signals: list[Signal]
+
+
+class Simulation:
+    """Feeds one machine. `turns` are the model's answers, one a request; `tools_say` maps tool names to outcomes."""
+
+    def __init__(
+        self,
+        turns: Sequence[Turn],
+        tools: Sequence[Tool[..., Any] | Callable[..., Any]] = (),
+        *,
+        outcomes: dict[str, ToolOutcome] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        retry: Retry = DEFAULT_RETRY,
+        prefix: Sequence[Message] = (),
+        commits: bool = False,
+        kind: AgentKind = AgentKind.REACT,
+    ) -> None:
+        self.turns = list(turns)
+        self.outcomes = outcomes or {}
+        self.events: list[AgentEvent] = []
+        self.jobs: list[Job] = []
+        self.requests: list[CallModel] = []
+        self.started: list[StartTool] = []
+        self.stopped: list[StopTool] = []
+        self.committed: list[tuple[Message, ...]] = []
+        self.now = 100.0
+        origin = msgspec.structs.replace(ORIGIN, agent_kind=kind)
+        self.machine = RunMachine(
+            RunConfig(
+                origin=origin,
+                model_name="scripted",
+                tools={t.name: t for t in Toolset(tools)},
+                prefix=prefix,
+                limits=limits,
+                retry=retry,
+                commits=commits,
+            )
+        )
+
+    def send(self, signal: Signal) -> list[AgentEvent]:
+        self.now += 0.01
+        events, commands = self.machine.send(signal, self.now)
+        self.events.extend(events)
+        for command in commands:
+            self._perform(command)
+        return events
+
+    def _perform(self, command: Command) -> None:
+        match command:
+            case CallModel(request=number):
+                self.requests.append(command)
+                turn = self.turns.pop(0) if self.turns else [*text("(out of script)"), *finish()]
+                signals: list[Signal] = []
+                for step in turn:
+                    if isinstance(step, Fail):
+                        signals.append(ModelFailed(number, step.error))
+                        break
+                    signals.append(ModelSaid(number, [step]))
+                else:
+                    signals.append(ModelEnded(number))
+                self.jobs.append(Job(f"model {number}", signals))
+            case CloseModel(request=number):
+                self.jobs = [job for job in self.jobs if job.name != f"model {number}"]
+            case StartTool(call_id=call_id, attempt=attempt, tool=tool):
+                self.started.append(command)
+                outcome = self.outcomes.get(tool.name, ToolOutcome(status=ToolStatus.OK, text=f"{tool.name} says so"))
+                self.jobs.append(Job(f"tool {call_id} {attempt}", [ToolEnded(call_id, attempt, outcome)]))
+            case StopTool(call_id=call_id, attempt=attempt):
+                self.stopped.append(command)
+                outcome = ToolOutcome(status=ToolStatus.CANCELLED, text="cancelled")
+                for job in self.jobs:
+                    if job.name == f"tool {call_id} {attempt}":
+                        job.signals = [ToolEnded(call_id, attempt, outcome)]
+            case Commit(messages=messages):
+                self.committed.append(messages)
+                self.jobs.append(Job("commit", [Committed()]))
+
+    def start(self, prompt: str = "Go.") -> None:
+        self.send(Start((user(prompt),)))
+
+    def step(self, choose: Callable[[int], int] = lambda n: 0) -> bool:
+        """Send the next signal of one of the jobs; false when there is none."""
+        self.jobs = [job for job in self.jobs if job.signals]
+        if not self.jobs:
+            return False
+        self.send(self.jobs[choose(len(self.jobs))].signals.pop(0))
+        return True
+
+    def run(self, choose: Callable[[int], int] = lambda n: 0) -> None:
+        """Go on until nothing is left to do."""
+        while self.step(choose):
+            pass
+
+    def types(self) -> list[str]:
+        return [e.type for e in self.events]
