@@ -80,8 +80,8 @@ def test_two_processes_racing_on_one_session_lose_no_commit(tmp_path: Path) -> N
             assert racer.stdin is not None
             racer.stdin.write("go\n")
             racer.stdin.flush()
-        answers = [line(one), line(two)]
-    assert all(answer.startswith("conflicts ") for answer in answers)
+        outputs = [racer.communicate(timeout=60) for racer in (one, two)]
+    assert [(out.startswith("conflicts "), error) for out, error in outputs] == [(True, "")] * 2
 
     async def look() -> None:
         store = SQLiteStore(path)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Literal
 
 from headwater.errors import StoreError
@@ -68,7 +70,8 @@ def connect(path: str, synchronous: Synchronous, busy_timeout: float) -> sqlite3
         raise StoreError(f"SQLite {sqlite3.sqlite_version} is too old: headwater's files need 3.37 or newer")
     connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
     try:
-        made = _is_made(connection, path)
+        with transaction(connection, "DEFERRED"):
+            made = _is_made(connection, path)
         _use_wal(connection, busy_timeout)
         connection.execute(f"PRAGMA synchronous={synchronous}")
         if not made:
@@ -80,7 +83,10 @@ def connect(path: str, synchronous: Synchronous, busy_timeout: float) -> sqlite3
 
 
 def _is_made(connection: sqlite3.Connection, path: str) -> bool:
-    """Whether our tables are there; False for an empty file. Raises `StoreError` if it is not ours to use."""
+    """Whether our tables are there; False for an empty file. Raises `StoreError` if it is not ours to use.
+
+    To be called in a transaction, else a file that is being made meanwhile looks like somebody else's.
+    """
     application = _number(connection, "PRAGMA application_id")
     version = _number(connection, "PRAGMA user_version")
     if application == APPLICATION:
@@ -96,17 +102,27 @@ def _is_made(connection: sqlite3.Connection, path: str) -> bool:
 
 
 def _make(connection: sqlite3.Connection, path: str) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         # Again, now that nobody else can write: another process may have made it meanwhile.
         if not _is_made(connection, path):
             for statement in _TABLES.split(";"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id={APPLICATION}")
             connection.execute(f"PRAGMA user_version={SCHEMA}")
+
+
+@contextmanager
+def transaction(
+    connection: sqlite3.Connection, kind: Literal["IMMEDIATE", "DEFERRED"] = "IMMEDIATE"
+) -> Generator[None]:
+    """Commit at the end, or roll back on any exception. `DEFERRED` is for reading several things as of one moment."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
 
 

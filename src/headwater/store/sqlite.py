@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +18,7 @@ from headwater.messages import Message, decode_message, encode_message
 from headwater.store.base import SessionData, conflict_message
 from headwater.store.bells import PAGE, Bells, follow
 from headwater.store.fence import RunHead, WriterHead, admit, ends_segment
-from headwater.store.schema import Synchronous, connect, explain
+from headwater.store.schema import Synchronous, connect, explain, transaction
 from headwater.store.thread import DatabaseThread
 
 T = TypeVar("T")
@@ -60,7 +59,7 @@ class SQLiteStore:
 
         def work(db: sqlite3.Connection) -> SessionData:
             # One snapshot: no commit comes between the two tables.
-            with _transaction(db, "DEFERRED"):
+            with transaction(db, "DEFERRED"):
                 row = db.execute("SELECT version, data FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
                 if row is None:
                     return SessionData(session_id=session_id)
@@ -91,7 +90,7 @@ class SQLiteStore:
         new_data = None if data is None else self._write(msgspec.json.encode, data, what)
 
         def work(db: sqlite3.Connection) -> int:
-            with _transaction(db):
+            with transaction(db):
                 row = db.execute(
                     "SELECT version, messages, data FROM sessions WHERE session_id = ?", (session_id,)
                 ).fetchone()
@@ -115,7 +114,7 @@ class SQLiteStore:
         """Forget the session; unknown ids are no error."""
 
         def work(db: sqlite3.Connection) -> None:
-            with _transaction(db):
+            with transaction(db):
                 db.execute("DELETE FROM messages WHERE session_id = ?", (session_id,))
                 db.execute("DELETE FROM sessions WHERE session_id = ?", (session_id,))
 
@@ -133,7 +132,7 @@ class SQLiteStore:
         """Start writing to a run's log; fences older writers."""
 
         def work(db: sqlite3.Connection) -> int:
-            with _transaction(db):
+            with transaction(db):
                 return db.execute(
                     "INSERT INTO runs (run_id, epoch) VALUES (?, 1) "
                     "ON CONFLICT (run_id) DO UPDATE SET epoch = epoch + 1 RETURNING epoch",
@@ -157,7 +156,7 @@ class SQLiteStore:
         bodies = [self._write(encode_event, event, f"event {event.type} {event.seq}") for event in events]
 
         def work(db: sqlite3.Connection) -> int:
-            with _transaction(db):
+            with transaction(db):
                 row = db.execute("SELECT id, epoch, last_seq FROM runs WHERE run_id = ?", (run_id,)).fetchone()
                 run, head = (row[0], RunHead(row[1], row[2])) if row else (0, None)
                 found = db.execute(
@@ -241,15 +240,3 @@ class SQLiteStore:
 
 
 _DATA: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection, kind: str = "IMMEDIATE") -> Generator[None]:
-    db.execute(f"BEGIN {kind}")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
