@@ -171,7 +171,7 @@ class CompletionsDecoder:
                 out.append(UsageSeen(seen))
         error = chunk.error or (groq.error if groq is not None else None)
         if error:
-            self._fail(provider_error(error), out)
+            self._fail(provider_error(decode_json(data) if error is True else error), out)
         elif failure is not None:
             self._fail(failure, out)
         elif not choices and not usage:

@@ -12,12 +12,13 @@ QUOTE_LENGTH = 200
 
 _WAITING_HELPS = (
     "overload",
-    "rate",
-    "limit_exceeded",
+    "rate_limit",
+    "too_many_requests",
+    "throttl",
     "capacity",
     "unavailable",
     "timeout",
-    "server",
+    "server_error",
     "internal",
     "busy",
 )
@@ -48,33 +49,44 @@ def error_in(value: dict[str, Any]) -> Any:
 def provider_error(
     error: Any, *, fallback: str = "the endpoint reported an error without a message"
 ) -> ModelStreamError:
-    """The error that a stream reported: `error` is its object or text. Code and message are kept as they came."""
-    code: str | int | None = None
-    message = ""
-    hint = ""
+    """The error that a stream reported: `error` is its object or text. Code and message are kept as they came.
+
+    `status` is what the error says the HTTP status would have been. It is retryable if that status is, or, without
+    one, if its type or code says that waiting helps.
+    """
     if isinstance(error, list):
         error = next(iter(cast("list[Any]", error)), None)
-    if isinstance(error, dict):
-        d = cast("dict[str, Any]", error)
-        raw = next((d[k] for k in ("code", "status_code", "status", "type") if isinstance(d.get(k), (str, int))), None)
-        code = None if isinstance(raw, bool) or raw == "" else raw
-        for key in ("message", "msg", "detail", "error", "description"):
-            if d.get(key):
-                message = flat_text(d[key]) or json_text(d[key])
-                break
-        else:
-            message = json_text(d) if d else ""
-        hint = " ".join(str(d[k]) for k in ("type", "code", "status") if isinstance(d.get(k), str)).lower()
-    elif isinstance(error, str):
-        message = mended(error)
-    status = code if isinstance(code, int) else int(code) if isinstance(code, str) and code.isdecimal() else 0
-    if not 400 <= status <= 599:
-        status = 0
+    if not isinstance(error, dict):
+        message = mended(error).strip() if isinstance(error, str) else ""
+        return ModelStreamError(message or fallback, kind="provider_error")
+    fields = cast("dict[str, Any]", error)
+    code = next((c for k in ("code", "status_code", "status", "type") if (c := _code(fields.get(k))) is not None), None)
+    message = ""
+    for key in ("message", "msg", "detail", "error", "description"):
+        if value := fields.get(key):
+            message = flat_text(value) or ("" if value is True else json_text(value))
+            break
+    else:
+        message = json_text(fields) if fields else ""
+    status = next((n for k in ("code", "status_code", "status") if (n := _http_status(fields.get(k)))), 0)
+    hint = " ".join(str(fields[k]) for k in ("type", "code", "status") if isinstance(fields.get(k), str)).lower()
     by_status = status >= 500 or status in _RETRYABLE_4XX
-    retryable = by_status if status else any(word in hint for word in _WAITING_HELPS)
     return ModelStreamError(
-        message.strip() or fallback, kind="provider_error", status=status, code=code, retryable=retryable
+        message.strip() or fallback,
+        kind="provider_error",
+        status=status,
+        code=code,
+        retryable=by_status if status else any(word in hint for word in _WAITING_HELPS),
     )
+
+
+def _code(value: Any) -> str | int | None:
+    return value if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "" else None
+
+
+def _http_status(value: Any) -> int:
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    return number if isinstance(number, int) and 400 <= number <= 599 else 0
 
 
 def error_body(data: bytes) -> Any:
@@ -85,7 +97,7 @@ def error_body(data: bytes) -> Any:
         return data.decode("utf-8", "replace")
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        return fields.get("error") or fields
+        return _wrapped(fields) or fields
     return value
 
 
@@ -100,14 +112,22 @@ def reported(body: bytes, *, bare: bool) -> ModelStreamError | None:
     if not isinstance(value, dict):
         return None
     fields = cast("dict[str, Any]", value)
-    error = fields.get("error") or (error_in(fields) if bare else None)
+    error = _wrapped(fields) or (error_in(fields) if bare else None)
     return provider_error(error) if error else None
 
 
+def _wrapped(fields: dict[str, Any]) -> Any:
+    """What stands under `error`; the object itself where that is no more than a flag."""
+    error = fields.get("error")
+    return fields if error is True else error
+
+
 def unreadable(data: bytes, why: str) -> ModelStreamError:
+    """A frame that cannot be read, and why."""
     return ModelStreamError(f"a frame of the stream {why}: {quote(data)}", kind="protocol_error")
 
 
 def quote(data: bytes) -> str:
+    """The beginning of a body, for a message."""
     text = data[: 4 * QUOTE_LENGTH].decode("utf-8", "replace")
     return repr(text if len(text) <= QUOTE_LENGTH else text[:QUOTE_LENGTH] + "...")
