@@ -15,6 +15,8 @@ from headwater.errors import UsageError
 
 def _plain(value: Any) -> Any:
     """`value` as something nearer to JSON. Raises `NotImplementedError` if it has no JSON form of its own."""
+    if isinstance(value, tuple | list | set | frozenset | dict):  # msgspec knows them: they come here as keys only
+        raise NotImplementedError("tuple")
     dump = getattr(cast("type[Any]", type(value)), "model_dump", None)
     if callable(dump):
         return dump(value, mode="json")

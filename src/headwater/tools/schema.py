@@ -123,7 +123,8 @@ def _blame(head: str, params: Sequence[Param], fields: dict[str, Any], names: di
         try:
             _adapter({param.name: fields[param.name]}, names).json_schema(schema_generator=_Generator)
         except (PydanticUserError, PydanticCustomError):
-            shown = getattr(param.annotation, "__qualname__", None) or str(param.annotation)
+            plain = isinstance(param.annotation, type) and get_origin(param.annotation) is None
+            shown = param.annotation.__qualname__ if plain else str(param.annotation)
             return (
                 f"{head}: parameter {param.name!r} has the type {shown}, which JSON Schema cannot describe: use plain "
                 "types, a pydantic model, a dataclass, a TypedDict or an Enum; what the model does not fill in comes "
