@@ -223,5 +223,8 @@ PROVIDERS: dict[str, Provider] = {
 BARE = "openai"
 """The provider of a model string without a provider, if its base URL is set."""
 
+EXAMPLES = "openai:gpt-5-mini, deepseek:deepseek-chat or ollama:qwen3"
+"""Model strings for messages."""
+
 NOT_YET: dict[str, tuple[str, str]] = {"anthropic": ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")}
 """Providers whose own protocol is not read yet: their chat-completions endpoint and the variable of the key."""
