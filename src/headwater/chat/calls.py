@@ -64,11 +64,14 @@ class CallAssembler:
                     out.append(CallArguments(call.slot, arguments))
                 return
             if call is None:
-                call = self._adopt(index)
-            if call is None:
                 if not arguments and echo is None:
                     return
-                call = self._open(index, out)
+                # An index that no call has: some endpoints count fragments instead of calls.
+                call = self._last
+                if call is None:
+                    call = self._open(index, out)
+                elif index is not None:
+                    self._by_index[index] = call
         else:
             call = self._resolve(index, id, name, arguments)
             if call is None:
@@ -140,15 +143,6 @@ class CallAssembler:
         if not call.name or name == call.name:
             return True
         return not (call.name in self._names and self._starts(name) and not self._starts(call.name + name))
-
-    def _adopt(self, index: int | None) -> _Call | None:
-        """A continuation on an index that nobody has: of the last call, if that came without one."""
-        last = self._last
-        if index is None or last is None or last.index is not None:
-            return None
-        last.index = index
-        self._by_index[index] = last
-        return last
 
     def _open(self, index: int | None, out: list[ModelEvent]) -> _Call:
         for call in self._calls:

@@ -91,31 +91,36 @@ def decode_json(data: bytes) -> Any:
         return json.loads(data.decode("utf-8", "replace"), strict=False)
 
 
-def lenient_chunk(value: dict[str, Any]) -> Chunk:
-    """A chunk from any JSON object: what has an unexpected type is converted if it can be, else left out."""
+def lenient_chunk(value: dict[str, Any], halves: dict[str, str] | None = None) -> Chunk:
+    """A chunk from any JSON object: what has an unexpected type is converted if it can be, else left out.
+
+    `halves` is kept between the chunks of an answer: endpoints that cut text by UTF-16 units send the two halves of a
+    character in two chunks.
+    """
+    halves = {} if halves is None else halves
     choices: Any = value.get("choices")
     if isinstance(choices, dict):
         choices = [cast("dict[str, Any]", choices)]
     groq = value.get("x_groq")
     return Chunk(
-        choices=[_choice(c) for c in _dicts(choices) or ()],
+        choices=[_choice(c, halves) for c in _dicts(choices) or ()],
         usage=_dict(value.get("usage")),
         error=value.get("error"),
         x_groq=GroqPart(_dict(groq.get("usage")), groq.get("error")) if isinstance(groq, dict) else None,
     )
 
 
-def _choice(value: dict[str, Any]) -> Choice:
+def _choice(value: dict[str, Any], halves: dict[str, str]) -> Choice:
     return Choice(
         index=_int(value.get("index")),
-        delta=_delta(value.get("delta")),
+        delta=_delta(value.get("delta"), halves),
         finish_reason=_str(value.get("finish_reason")),
-        message=_delta(value.get("message")),
+        message=_delta(value.get("message"), {}),
         error=value.get("error"),
     )
 
 
-def _delta(value: Any) -> Delta | None:
+def _delta(value: Any, halves: dict[str, str]) -> Delta | None:
     if isinstance(value, str):
         return Delta(content=value)
     if not isinstance(value, dict):
@@ -125,20 +130,20 @@ def _delta(value: Any) -> Delta | None:
     if isinstance(content, dict):
         content = [cast("dict[str, Any]", content)]
     elif not isinstance(content, list):
-        content = _str(content)
+        content = _whole("content", content, halves)
     calls: Any = d.get("tool_calls")
     if isinstance(calls, dict):
         calls = [cast("dict[str, Any]", calls)]
     audio = d.get("audio")
     return Delta(
         content=cast("str | list[Any] | None", content),
-        reasoning_content=flat_text(d.get("reasoning_content")),
-        reasoning=flat_text(d.get("reasoning")),
+        reasoning_content=_whole("reasoning_content", d.get("reasoning_content"), halves),
+        reasoning=_whole("reasoning", d.get("reasoning"), halves),
         reasoning_text=flat_text(d.get("reasoning_text")),
         reasoning_details=_dicts(d.get("reasoning_details")),
         refusal=_str(d.get("refusal")),
-        tool_calls=[_call(c) for c in _dicts(calls) or ()],
-        function_call=_function(d.get("function_call")),
+        tool_calls=[_call(c, halves) for c in _dicts(calls) or ()],
+        function_call=_function(d.get("function_call"), "function_call", halves),
         images=cast("list[Any]", d["images"]) if isinstance(d.get("images"), list) else None,
         audio=_dict(audio),
         thinking_blocks=_dicts(d.get("thinking_blocks")),
@@ -149,25 +154,26 @@ def _delta(value: Any) -> Delta | None:
     )
 
 
-def _call(value: dict[str, Any]) -> CallDelta:
+def _call(value: dict[str, Any], halves: dict[str, str]) -> CallDelta:
+    key = f"arguments {value.get('index')}"
     return CallDelta(
         index=_int(value.get("index")),
         id=_str(value.get("id")),
-        function=_function(value.get("function")) or _function(value),
+        function=_function(value.get("function"), key, halves) or _function(value, key, halves),
         extra_content=_dict(value.get("extra_content")),
         thought_signature=_str(value.get("thought_signature")),
         provider_specific_fields=_dict(value.get("provider_specific_fields")),
     )
 
 
-def _function(value: Any) -> FunctionDelta | None:
+def _function(value: Any, key: str, halves: dict[str, str]) -> FunctionDelta | None:
     if not isinstance(value, dict):
         return None
     d = cast("dict[str, Any]", value)
     arguments = d.get("arguments")
     if isinstance(arguments, (dict, list)):
         arguments = json_text(arguments)
-    return FunctionDelta(name=_str(d.get("name")), arguments=_str(arguments))
+    return FunctionDelta(name=_str(d.get("name")), arguments=_whole(key, arguments, halves))
 
 
 def json_text(value: Any) -> str:
@@ -187,6 +193,17 @@ def flat_text(value: Any) -> str | None:
             if (text := flat_text(d.get(key))) is not None:
                 return text
     return None
+
+
+def _whole(key: str, value: Any, halves: dict[str, str]) -> str | None:
+    """A text field, with the half of a character that the last chunk ended in, without the half that it ends in."""
+    if not isinstance(value, str):
+        return flat_text(value) if isinstance(value, (list, dict)) else _str(value)
+    text = halves.pop(key, "") + value if value else value
+    if text and "\ud800" <= text[-1] <= "\udbff":
+        halves[key] = text[-1]
+        text = text[:-1]
+    return mended(text)
 
 
 def mended(text: str) -> str:

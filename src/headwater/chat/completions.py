@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 
 from headwater.chat.calls import CallAssembler
-from headwater.chat.chunks import CallDelta, Choice, Chunk, Delta, decode_chunk, decode_json, lenient_chunk
+from headwater.chat.chunks import Choice, Chunk, Delta, decode_chunk, decode_json, lenient_chunk
 from headwater.chat.dialects import TextCall, dialect_reader
 from headwater.chat.echo import DetailsBuffer, call_echo, opaque_fields
 from headwater.chat.events import (
@@ -65,6 +65,7 @@ class CompletionsDecoder:
         self._audio: AudioAssembler | None = None
         self._usage: dict[str, Any] | None = None
         self._streamed = False  # something of the answer has come: a whole `message` would repeat it
+        self._halves: dict[str, str] = {}  # characters that an endpoint cut in two
         self._stray = bytearray()  # lines that are no event stream
         self._content_type = content_type
 
@@ -82,6 +83,16 @@ class CompletionsDecoder:
                 except (msgspec.MsgspecError, UnicodeDecodeError):
                     self._odd(frame.data, out)
                 else:
+                    # The usual chunk, one delta and nothing beside it, without the detours.
+                    choices = chunk.choices
+                    if choices and len(choices) == 1 and chunk.usage is None and chunk.error is None:
+                        choice = choices[0]
+                        if choice.finish_reason is None and not choice.index and choice.error is None:
+                            delta = choice.delta
+                            if delta is not None and choice.message is None and chunk.x_groq is None:
+                                self.data_events += 1
+                                self._delta(delta, out)
+                                continue
                     self._chunk(chunk, frame.data, out)
             if self.done:
                 return out
@@ -143,7 +154,7 @@ class CompletionsDecoder:
                 self._fail(unreadable(data, "is not JSON"), out)
             return
         if isinstance(value, dict):
-            self._chunk(lenient_chunk(cast("dict[str, Any]", value)), data, out)
+            self._chunk(lenient_chunk(cast("dict[str, Any]", value), self._halves), data, out)
         elif value == "[DONE]":
             self._done(out)
         elif value is not None:
@@ -208,8 +219,6 @@ class CompletionsDecoder:
                 out.append(ThinkingDelta(text))
         content = delta.content
         if content:
-            if self._details.pending:
-                self._details.flush(out)
             if type(content) is str:
                 if self._straight:
                     out.append(TextDelta(content))
@@ -226,25 +235,24 @@ class CompletionsDecoder:
             self._audio = self._audio or AudioAssembler()
             self._audio.add(delta.audio)
         if delta.tool_calls:
-            self._settle(out)
+            if not self._straight:
+                self._settle(out)
+            add = self._calls.add
             for entry in delta.tool_calls:
-                self._call(entry, out)
+                function = entry.function
+                name = arguments = ""
+                if function is not None:
+                    name = function.name or ""
+                    arguments = function.arguments or ""
+                add(entry.index, entry.id or "", name, arguments, out, call_echo(entry))
         if delta.function_call is not None:
             self._settle(out)
             call = delta.function_call
             self._calls.add(_LEGACY_INDEX, "", call.name or "", call.arguments or "", out)
-        if (opaque := opaque_fields(delta)) is not None:
-            out.append(ThinkingEcho(opaque))
+        if delta.reasoning_opaque or delta.reasoning_signature or delta.encrypted_content or delta.extra_content:
+            out.append(ThinkingEcho(opaque_fields(delta)))
         if out:
             self._streamed = True
-
-    def _call(self, entry: CallDelta, out: list[ModelEvent]) -> None:
-        function = entry.function
-        name = arguments = ""
-        if function is not None:
-            name = function.name or ""
-            arguments = function.arguments or ""
-        self._calls.add(entry.index, entry.id or "", name, arguments, out, call_echo(entry))
 
     # ---- text -------------------------------------------------------------------------------------------------
 
@@ -270,8 +278,6 @@ class CompletionsDecoder:
 
     def _settle(self, out: list[ModelEvent], *, final: bool = False) -> None:
         """Something else than text comes, or (`final`) nothing: hand out what was held back."""
-        if self._details.pending:
-            self._details.flush(out)
         if self._straight:
             return
         for is_thinking, piece in self._think.flush():
@@ -329,6 +335,7 @@ class CompletionsDecoder:
 
     def _last_words(self, out: list[ModelEvent], *, final: bool) -> None:
         self._settle(out, final=final)
+        self._details.flush(out)
         if self._audio is not None and (media := self._audio.done()) is not None:
             out.append(MediaDone(media))
         self._calls.close(out)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from headwater.chat.markup import DIALECTS, Block, BlockReader, JsonSpan, MakeReader, TextCall, call_in
+from headwater.chat.markup import DIALECTS, Block, BlockReader, MakeReader
 from headwater.chat.thinking import held_back
+from headwater.chat.written import JsonSpan, TextCall, call_in
 
 __all__ = ["DialectReader", "TextCall", "dialect_reader"]
 

@@ -8,47 +8,47 @@ from headwater.chat.chunks import CallDelta, Delta, flat_text
 from headwater.chat.events import ModelEvent, ThinkingEcho
 
 _TEXT_KEYS = ("text", "summary", "thinking")
-_SAME = ("type", "index", "id", "format")
+_SAME = ("id", "format")
 
 
 class DetailsBuffer:
-    """Join the pieces of lists such as `reasoning_details` until something else than thinking comes.
+    """Join the pieces of lists such as `reasoning_details` over the whole answer.
 
-    Hundreds of fragments of one block become one, as the endpoint would have sent it without streaming.
+    Hundreds of fragments of one block become one, as the endpoint would have sent it without streaming: a signature
+    holds for the whole text and may come in a fragment of its own, after the answer has begun.
     """
 
-    __slots__ = ("_lists", "pending")
+    __slots__ = ("_lists",)
 
     def __init__(self) -> None:
-        self.pending = False
         self._lists: dict[str, list[dict[str, Any]]] = {}
 
     def add(self, key: str, entries: list[dict[str, Any]]) -> str:
         """Keep a delta's entries; returns the text in them."""
-        self.pending = True
         kept = self._lists.setdefault(key, [])
         text = ""
-        for entry in entries:
+        for n, entry in enumerate(entries):
             text += next((t for k in _TEXT_KEYS if (t := flat_text(entry.get(k)))), "")
-            if not kept or not _join(kept[-1], entry):
+            # Without an index only neighbours can be pieces of one block, and not those of one list.
+            near = kept if entry.get("index") is not None else kept[-1:] if n == 0 else []
+            if not any(_join(before, entry) for before in reversed(near)):
                 kept.append(dict(entry))
         return text
 
     def flush(self, out: list[ModelEvent]) -> None:
         """Hand out what is kept."""
-        self.pending = False
-        lists, self._lists = self._lists, {}
-        out.append(ThinkingEcho(cast("dict[str, Any]", lists)))
+        if self._lists:
+            lists, self._lists = self._lists, {}
+            out.append(ThinkingEcho(cast("dict[str, Any]", lists)))
 
 
 def _join(last: dict[str, Any], entry: dict[str, Any]) -> bool:
     """Append `entry` to `last` if it is a further piece of the same block."""
-    for key in _SAME:
-        if entry.get(key) is not None and last.get(key) is not None and entry[key] != last[key]:
-            return False
-    if entry.get("type") != last.get("type") or last.get("signature"):
+    if entry.get("index") != last.get("index") or entry.get("type") != last.get("type"):
         return False
-    if not any(isinstance(entry.get(k), str) for k in (*_TEXT_KEYS, "signature")):
+    if any(entry.get(k) is not None and last.get(k) is not None and entry[k] != last[k] for k in _SAME):
+        return False
+    if last.get("signature") or not any(isinstance(entry.get(k), str) for k in (*_TEXT_KEYS, "signature")):
         return False
     for key, value in entry.items():
         if key in _TEXT_KEYS and isinstance(value, str):
@@ -59,22 +59,15 @@ def _join(last: dict[str, Any], entry: dict[str, Any]) -> bool:
     return True
 
 
-def opaque_fields(delta: Delta) -> dict[str, Any] | None:
-    """Single opaque fields of the thinking in a delta; None if there are none."""
-    if (
-        delta.reasoning_opaque is None
-        and delta.reasoning_signature is None
-        and delta.encrypted_content is None
-        and delta.extra_content is None
-    ):
-        return None
+def opaque_fields(delta: Delta) -> dict[str, Any]:
+    """Single opaque fields of the thinking in a delta."""
     fields = {
         "reasoning_opaque": delta.reasoning_opaque,
         "reasoning_signature": delta.reasoning_signature,
         "encrypted_content": delta.encrypted_content,
         "extra_content": delta.extra_content,
     }
-    return {k: v for k, v in fields.items() if v} or None
+    return {k: v for k, v in fields.items() if v}
 
 
 def call_echo(entry: CallDelta) -> dict[str, Any] | None:

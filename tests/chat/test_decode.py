@@ -1,0 +1,396 @@
+"""A chat-completions stream to model events."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from headwater.chat.completions import CompletionsDecoder
+from headwater.chat.events import (
+    CallArguments,
+    CallEcho,
+    CallName,
+    CallOpen,
+    Finish,
+    MediaDone,
+    ModelEvent,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEcho,
+    UsageSeen,
+)
+from headwater.chat.profile import DEFAULT_PROFILE, Profile
+from headwater.errors import ModelError
+from headwater.events import FinishReason
+from headwater.messages import MediaPart, Usage
+
+DONE = b"data: [DONE]\n\n"
+
+
+def frame(value: Any) -> bytes:
+    return b"data: " + (value if isinstance(value, bytes) else json.dumps(value).encode()) + b"\n\n"
+
+
+def delta(finish: str | None = None, /, **fields: Any) -> bytes:
+    return frame({"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]})
+
+
+def decode(
+    *blocks: bytes, profile: Profile = DEFAULT_PROFILE, tools: frozenset[str] = frozenset(), content_type: str = ""
+) -> tuple[list[ModelEvent], ModelError | None]:
+    """Events and error of an answer; checks that single bytes come to the same once neighbours are merged."""
+    results: list[tuple[list[ModelEvent], ModelError | None]] = []
+    body = b"".join(blocks)
+    for step in (len(body) or 1, 1):
+        decoder = CompletionsDecoder(profile, tools, content_type=content_type)
+        events: list[ModelEvent] = []
+        for at in range(0, len(body), step):
+            events += decoder.feed(body[at : at + step])
+        events += decoder.close()
+        assert decoder.done
+        assert decoder.feed(b"data: {}\n\n") == decoder.close() == []
+        results.append((events, decoder.error))
+    (events, error), (again, error_again) = results
+    assert events == again
+    assert str(error) == str(error_again)
+    return events, error
+
+
+def read(*blocks: bytes, profile: Profile = DEFAULT_PROFILE, tools: frozenset[str] = frozenset()) -> list[ModelEvent]:
+    """Events of an answer that ends well, without its `Finish`."""
+    events, error = decode(*blocks, DONE, profile=profile, tools=tools)
+    assert error is None
+    assert isinstance(events[-1], Finish)
+    return events[:-1]
+
+
+def failure(*blocks: bytes, content_type: str = "") -> ModelError:
+    _, error = decode(*blocks, content_type=content_type)
+    assert error is not None
+    return error
+
+
+# ---- text, thinking, refusals, media
+
+
+def test_all_fields_of_a_delta_count() -> None:
+    call = {"index": 0, "id": "a", "function": {"name": "clock", "arguments": "{}"}}
+    assert read(delta("tool_calls", reasoning="why", content="Look", refusal="no", tool_calls=[call])) == [
+        ThinkingDelta("why"),
+        TextDelta("Look"),
+        RefusalDelta("no"),
+        CallOpen(0),
+        CallName(0, "a", "clock"),
+        CallArguments(0, "{}"),
+    ]
+
+
+def test_one_thinking_field_counts_and_details_are_kept_as_whole_blocks() -> None:
+    def detail(**fields: Any) -> list[dict[str, Any]]:
+        return [{"type": "reasoning.text", "index": 0, **fields}]
+
+    assert read(
+        delta(reasoning_content="a", reasoning="a", reasoning_details=detail(text="a")),
+        delta(reasoning="b", reasoning_details=detail(text="b")),
+        delta(reasoning_details=detail(text="c")),
+        delta(content="x", reasoning_details=detail(signature="S", text=None)),
+        delta(reasoning_details=[{"type": "reasoning.encrypted", "index": 1, "data": "E"}]),
+    ) == [
+        ThinkingDelta("a"),
+        ThinkingDelta("b"),
+        ThinkingDelta("c"),
+        TextDelta("x"),
+        ThinkingEcho(
+            {
+                "reasoning_details": [
+                    {"type": "reasoning.text", "index": 0, "text": "abc", "signature": "S"},
+                    {"type": "reasoning.encrypted", "index": 1, "data": "E"},
+                ]
+            }
+        ),
+    ]
+
+
+def test_blocks_of_one_list_without_an_index_stay_apart() -> None:
+    details = [{"type": "reasoning.summary", "summary": "a"}, {"type": "reasoning.summary", "summary": "b"}]
+    assert read(delta(reasoning_details=details)) == [ThinkingDelta("ab"), ThinkingEcho({"reasoning_details": details})]
+
+
+def test_opaque_fields_of_thinking_and_calls_are_kept() -> None:
+    signed = {"google": {"thought_signature": "T"}}
+    call = {"index": 0, "id": "a", "function": {"name": "clock", "arguments": "{}"}, "extra_content": signed}
+    events = read(delta(reasoning_opaque="O", reasoning_text="hm"), delta(tool_calls=[call]))
+    assert events[:2] == [ThinkingDelta("hm"), ThinkingEcho({"reasoning_opaque": "O"})]
+    assert events[-1] == CallEcho(0, {"extra_content": signed})
+
+
+def test_content_may_be_a_list_of_parts() -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    sound = {"type": "audio", "audio": {"url": "http://x/y.mp3"}}
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True, "signature": "S"}
+    assert read(
+        delta(content=[thinking, {"type": "text", "text": "a"}, "b", {"type": "reference", "reference_ids": [1]}]),
+        delta(content=[picture, {"type": "refusal", "refusal": "no"}, None, 5]),
+        delta(content="c", images=[sound]),
+    ) == [
+        ThinkingDelta("hm"),
+        ThinkingEcho({"signature": "S"}),
+        TextDelta("a"),
+        TextDelta("b"),
+        MediaDone(MediaPart("image/png", data="AAAA", raw=picture)),
+        RefusalDelta("no"),
+        TextDelta("c"),
+        MediaDone(MediaPart("audio/*", url="http://x/y.mp3", raw=sound)),
+    ]
+
+
+def test_sound_in_fragments_is_one_medium() -> None:
+    events = read(
+        delta(audio={"id": "s", "transcript": "Hel"}), delta(audio={"data": "AAE="}), delta(audio={"data": "Ag=="})
+    )
+    assert events == [MediaDone(MediaPart("audio/*", data="AAEC", raw={"id": "s", "transcript": "Hel"}))]
+
+
+def test_a_whole_message_is_read_where_no_delta_came_before() -> None:
+    message: dict[str, Any] = {"role": "assistant", "content": "Hi", "tool_calls": []}
+    assert read(frame({"choices": [{"message": message, "finish_reason": "stop"}]})) == [TextDelta("Hi")]
+    both: dict[str, Any] = {"choices": [{"index": 0, "delta": {"content": "Hi"}, "message": message}]}
+    assert read(frame(both), frame({"choices": [{"index": 0, "delta": {}, "message": message}]})) == [TextDelta("Hi")]
+
+
+def test_think_tags_are_split_and_a_call_ends_what_was_held_back() -> None:
+    call = {"index": 0, "id": "a", "function": {"name": "clock"}}
+    assert read(delta(content="<think>a</think>"), delta(content="\n"), delta(content="b")) == [
+        ThinkingDelta("a"),
+        TextDelta("b"),
+    ]
+    assert read(delta(content="<thi"), delta(tool_calls=[call]))[:2] == [TextDelta("<thi"), CallOpen(0)]
+    opened = Profile(think="open")
+    assert read(delta(content="a</think>b"), profile=opened) == [ThinkingDelta("a"), TextDelta("b")]
+
+
+def test_calls_written_as_text_are_read_by_profile_only() -> None:
+    body = delta(content='Ok <tool_call>{"name":"clock","arguments":{}}</tool_call>')
+    tools = frozenset({"clock"})
+    assert read(body, profile=Profile(text_tool_calls=("hermes",)), tools=tools) == [
+        TextDelta("Ok "),
+        CallOpen(0),
+        CallName(0, "", "clock"),
+        CallArguments(0, "{}"),
+    ]
+    assert read(body, tools=tools) == [TextDelta('Ok <tool_call>{"name":"clock","arguments":{}}</tool_call>')]
+
+
+def test_legacy_function_calls_are_calls() -> None:
+    assert read(delta(function_call={"name": "clock", "arguments": ""}), delta(function_call={"arguments": "{}"})) == [
+        CallOpen(0),
+        CallName(0, "", "clock"),
+        CallArguments(0, "{}"),
+    ]
+
+
+def test_only_choice_0_counts() -> None:
+    choices = [{"index": n, "delta": {"content": str(n)}} for n in (1, 0, 2)]
+    assert read(frame({"choices": choices})) == [TextDelta("0")]
+
+
+# ---- odd types
+
+
+ODD: list[dict[str, Any]] = [
+    {"choices": [{"index": "0", "delta": {"content": "x"}}]},
+    {"choices": {"index": 0, "delta": {"content": "x"}}},
+    {"choices": [None, {"delta": {"content": "x", "tool_calls": {}, "reasoning": 0.0}}]},
+    {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": ""}], "usage": "", "error": None},
+    {"choices": [{"index": 0, "delta": {"content": {"type": "text", "text": "x"}}, "error": {}}], "error": ""},
+]
+
+
+@pytest.mark.parametrize("chunk", ODD)
+def test_odd_types_do_not_hide_what_is_there(chunk: dict[str, Any]) -> None:
+    assert [e for e in read(frame(chunk)) if type(e) is not ThinkingDelta] == [TextDelta("x")]
+
+
+def test_arguments_as_an_object_are_its_text_and_null_is_absent() -> None:
+    function: dict[str, Any] = {"name": "clock", "arguments": None}
+    assert read(
+        delta(tool_calls=[{"index": 0.0, "id": 7, "function": function}]),
+        delta(tool_calls=[{"index": "0", "function": {"arguments": {"a": ["é", 1]}}}]),
+    ) == [CallOpen(0), CallName(0, "7", "clock"), CallArguments(0, '{"a":["é",1]}')]
+
+
+def test_invalid_utf8_and_raw_control_characters_do_not_end_the_answer() -> None:
+    body = b'{"choices":[{"index":0,"delta":{"content":"a\xff\tb"}}]}'
+    assert read(frame(body)) == [TextDelta("a\ufffd\tb")]
+
+
+def test_halves_of_a_character_in_two_chunks_are_one_character() -> None:
+    assert read(delta(content="a\ud83d"), delta(content="\ude00b")) == [TextDelta("a"), TextDelta("😀b")]
+
+
+# ---- usage and finish
+
+
+def test_usage_is_read_under_its_names_and_told_when_it_changes() -> None:
+    first = {"prompt_tokens": 3, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 2}}
+    second = {"input_tokens": 3, "output_tokens": 5, "total_tokens": 9, "reasoning_tokens": 4}
+    assert read(
+        frame({"choices": [], "usage": first}),
+        frame({"choices": None, "usage": first}),
+        frame({"choices": [], "x_groq": {"usage": second}}),
+        frame({"choices": [], "usage": {"prompt_tokens": None}}),
+        frame({"choices": [], "usage": {}}),
+    ) == [
+        UsageSeen(Usage(3, 1, 4, cached_input_tokens=2, details=first)),
+        UsageSeen(Usage(3, 5, 9, reasoning_tokens=4, details=second)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raws", "reason", "raw"),
+    [
+        ([], FinishReason.STOP, ""),
+        (["stop"], FinishReason.STOP, "stop"),
+        (["end_turn"], FinishReason.STOP, "end_turn"),
+        (["function_call"], FinishReason.TOOL_CALLS, "function_call"),
+        (["MAX_TOKENS"], FinishReason.LENGTH, "MAX_TOKENS"),
+        (["sensitive"], FinishReason.CONTENT_FILTER, "sensitive"),
+        (["banana"], FinishReason.STOP, "banana"),
+        (["tool_calls", "stop"], FinishReason.TOOL_CALLS, "tool_calls"),
+        (["banana", "stop", "length", "max_tokens"], FinishReason.LENGTH, "length"),
+    ],
+)
+def test_one_finish_the_strongest_the_first_of_equals(raws: list[str], reason: FinishReason, raw: str) -> None:
+    events, error = decode(*[delta(r) for r in raws], DONE)
+    assert error is None
+    assert events == [Finish(reason, raw)]
+
+
+def test_text_in_and_after_the_finishing_chunk_counts_and_the_end_of_the_body_ends_it() -> None:
+    events, error = decode(delta("stop", content="a"), delta(content="b"))
+    assert error is None
+    assert events == [TextDelta("a"), TextDelta("b"), Finish(FinishReason.STOP, "stop")]
+
+
+def test_nothing_is_read_after_done() -> None:
+    events, _ = decode(delta(content="a"), DONE, delta(content="b"))
+    assert events == [TextDelta("a"), Finish(FinishReason.STOP, "")]
+
+
+def test_the_last_frame_counts_without_its_blank_line_and_not_if_it_is_cut() -> None:
+    events, error = decode(delta("stop", content="a").rstrip())
+    assert error is None
+    assert events[0] == TextDelta("a")
+    events, error = decode(delta(content="a"), delta("stop", content="b")[:-20])
+    assert events == [TextDelta("a")]
+    assert error is not None
+    assert error.kind == "stream_truncated"
+
+
+def test_finished_and_data_events_are_for_whoever_waits() -> None:
+    decoder = CompletionsDecoder(DEFAULT_PROFILE)
+    decoder.feed(b": ping\n\ndata: : ping\n\ndata:\n\ndata: null\n\n" + frame({"choices": None}))
+    assert decoder.data_events == 0
+    decoder.feed(delta(content=""))
+    assert (decoder.data_events, decoder.finished) == (1, False)
+    decoder.feed(delta("stop"))
+    assert (decoder.data_events, decoder.finished, decoder.done) == (2, True, False)
+    decoder.feed(frame({"choices": [], "usage": {"prompt_tokens": 1}}))
+    assert decoder.data_events == 3
+    assert decoder.close() == [Finish(FinishReason.STOP, "stop")]
+
+
+# ---- failures
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "code"),
+    [
+        (frame({"error": {"code": 502, "message": "worker gone"}, "choices": []}), "worker gone", 502),
+        (frame({"error": "worker gone", "choices": [{"index": 0, "delta": {}}]}), "worker gone", None),
+        (frame({"error": {"type": "overloaded_error", "message": "busy"}}), "busy", "overloaded_error"),
+        (frame({"error": True, "message": "flagged"}), "flagged", None),
+        (frame({"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}]}), "'error'", None),
+        (frame({"choices": [{"index": 0, "error": {"code": 1, "message": "in choice"}}]}), "in choice", 1),
+        (frame({"object": "error", "message": "vllm says", "code": 400}), "vllm says", 400),
+        (frame({"code": "Throttling", "message": "slow down"}), "slow down", "Throttling"),
+        (frame({"error_code": 17, "error_msg": "daily limit"}), "daily limit", 17),
+        (frame({"base_resp": {"status_code": 1004, "status_msg": "no key"}, "choices": None}), "no key", 1004),
+        (frame({"detail": "not found"}), "not found", None),
+        (frame({"x_groq": {"error": "failed"}, "choices": []}), "failed", None),
+        (b'event: error\ndata: {"type":"overloaded",\ndata: "message":"too many"}\n\n', "too many", "overloaded"),
+        (b"event: error\ndata: plain words\n\n", "plain words", None),
+        (b'error: {"code":500,"message":"llama"}\n\n', "llama", 500),
+        (b'{"error":{"message":"bare","code":"x"}}', "bare", "x"),
+        (b'{\n  "error": {\n "message": "bare",\n "code": 429\n }\n}\n', "bare", 429),
+        (b'[{"error":{"message":"listed","code":400}}]', "listed", 400),
+        (b'{"detail":"Not authenticated"}', "Not authenticated", None),
+    ],
+)
+@pytest.mark.parametrize("before", [b"", delta(content="so far")])
+def test_an_error_in_any_form_is_the_providers(body: bytes, message: str, code: object, before: bytes) -> None:
+    events, error = decode(before, body)
+    assert error is not None
+    assert error.kind == "provider_error"
+    assert message in error.message
+    assert error.code == code
+    assert events == ([TextDelta("so far")] if before else [])
+
+
+def test_errors_say_whether_waiting_helps() -> None:
+    def retryable(**error: Any) -> bool:
+        return failure(frame({"error": error})).retryable
+
+    assert retryable(code=503)
+    assert retryable(code="429")
+    assert retryable(type="overloaded_error")
+    assert not retryable(code=400, type="server_error")
+    assert not retryable(code="tool_use_failed", status_code=400)
+    assert not retryable(message="no")
+
+
+def test_what_came_before_an_error_is_not_lost() -> None:
+    call = {"index": 0, "id": "a", "function": {"name": "sea"}}
+    events, error = decode(delta(content="<thi"), frame({"error": "x"}))
+    assert events == [TextDelta("<thi")]
+    assert error is not None
+    events, _ = decode(delta(tool_calls=[call]), frame({"error": "x"}), delta(content="never"))
+    assert events == [CallOpen(0), CallName(0, "a", "sea")]
+
+
+def test_an_unreadable_frame_is_an_error_that_quotes_it() -> None:
+    error = failure(delta(content="a"), b'data: {"choices": oops}\n\n', DONE)
+    assert error.kind == "protocol_error"
+    assert "oops" in error.message
+    assert failure(b"data: [1]\n\n").kind == "protocol_error"
+
+
+def test_a_body_that_is_no_event_stream_is_quoted_with_its_type() -> None:
+    error = failure(b"<!DOCTYPE html>\n<p>data: sign in</p>\n" + b"x" * 1000, content_type="text/html")
+    assert error.kind == "protocol_error"
+    assert "<!DOCTYPE html>" in error.message
+    assert "text/html" in error.message
+    assert len(error.message) < 600
+    assert failure(b'{"choices":[{"message":{"content":"hi"}}]}').kind == "protocol_error"
+
+
+def test_a_body_without_any_sign_of_an_end_is_cut_off() -> None:
+    for body in (b"", delta(content="a"), b": ping\n\n", frame({"choices": []})):
+        error = failure(body)
+        assert error.kind == "stream_truncated"
+        assert error.retryable
+
+
+def test_a_line_above_the_limit_names_the_setting() -> None:
+    decoder = CompletionsDecoder(DEFAULT_PROFILE, max_line=200)
+    assert decoder.feed(delta(content="a") + delta(content="b" * 300)) == [TextDelta("a")]
+    assert decoder.done
+    assert decoder.error is not None
+    assert "max_line" in decoder.error.message
+
+
+def test_done_after_a_bare_error_is_no_empty_success() -> None:
+    assert failure(b'{\n"error": "x"\n}\n\n', DONE).kind == "provider_error"
