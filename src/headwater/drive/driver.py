@@ -42,6 +42,7 @@ from headwater.drive.executor import ToolExecution
 from headwater.drive.ports import Conversation, Journal, Model
 from headwater.errors import ErrorInfo, ModelError, StoreError
 from headwater.events import AgentEvent
+from headwater.tools.context import ToolContext
 from headwater.tools.outcome import ToolOutcome
 
 JITTER = 0.25
@@ -291,7 +292,28 @@ class Driver:
             self._executions.pop(key, None)
             self._push(ToolEnded(*key, outcome))
 
-        raise NotImplementedError(on_progress, on_custom, on_end)
+        origin = self.machine.config.origin
+        context = ToolContext(
+            session_id=origin.session_id,
+            run_id=origin.run_id,
+            call_id=command.call_id,
+            attempt=command.attempt,
+            agent=origin.agent,
+            deps=self._config.deps,
+        )
+        execution = ToolExecution(
+            command.tool,
+            command.arguments,
+            context,
+            loop=self._loop,
+            variables=self._config.context,
+            on_progress=on_progress,
+            on_custom=on_custom,
+            on_end=on_end,
+            thread_grace=self._config.thread_grace,
+        )
+        self._executions[key] = execution
+        execution.start()
 
     async def _commit(self, command: Commit) -> None:
         conversation = self._config.conversation
