@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -24,7 +25,7 @@ from headwater.drive.handle import Run
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.drive.sync import run_sync
-from headwater.errors import ErrorInfo, SessionBusy, StoreError
+from headwater.errors import ErrorInfo, SessionBusy, StoreError, UsageError
 from headwater.events import AgentKind, Origin, Response
 from headwater.messages import Message, Prompt, SystemMessage
 from headwater.store.base import SessionData, Store
@@ -171,6 +172,14 @@ def _options(options: RequestOptions | None, temperature: float | None, max_toke
     return options.override(named) if options is not None else named
 
 
+def _with_timeout(tools: Toolset, timeout: float | None) -> Toolset:
+    if timeout is None:
+        return tools
+    if not timeout > 0:
+        raise UsageError(f"tool_timeout must be seconds above 0, or None, not {timeout!r}.")
+    return Toolset([replace(tool, timeout=timeout) if tool.timeout is None else tool for tool in tools])
+
+
 class SimpleAgent(Agent):
     """An agent of one model turn: instructions, a conversation, an answer that streams.
 
@@ -241,13 +250,12 @@ class ReActAgent(Agent):
         settings = Settings(
             model=resolve_model(model),
             instructions=instructions,
-            tools=Toolset(tools),
+            tools=_with_timeout(Toolset(tools), tool_timeout),
             options=_options(options, temperature, max_tokens),
             limits=Limits(max_rounds=max_rounds, on_limit=on_limit),
             retry=retry,
             window=window,
             buffer=buffer,
-            tool_timeout=tool_timeout,
             thread_grace=thread_grace,
             on_busy=on_busy,
         )

@@ -18,7 +18,7 @@ OnLimit = Literal["answer", "error"]
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """An agent's settings. `window` is messages, `buffer` events, `tool_timeout` and `thread_grace` seconds."""
+    """An agent's settings. `window` is messages, `buffer` events, `thread_grace` seconds."""
 
     model: Model
     instructions: str
@@ -28,7 +28,6 @@ class Settings(msgspec.Struct, frozen=True):
     retry: Retry = DEFAULT_RETRY
     window: int | None = 20
     buffer: int = 256
-    tool_timeout: float | None = None
     thread_grace: float = 2.0
     on_busy: OnBusy = "queue"
 
@@ -39,8 +38,6 @@ class Settings(msgspec.Struct, frozen=True):
         check_number("buffer", self.buffer, least=1)
         check_number("thread_grace", self.thread_grace, least=0)
         check_number("retry.retries", self.retry.retries, least=0)
-        if self.tool_timeout is not None and not self.tool_timeout > 0:
-            raise UsageError(f"tool_timeout must be seconds above 0, or None, not {self.tool_timeout!r}.")
         if self.limits.on_limit not in ("answer", "error"):
             raise UsageError(f"on_limit must be 'answer' or 'error', not {self.limits.on_limit!r}.")
         if self.on_busy not in ("queue", "refuse"):
