@@ -231,6 +231,16 @@ def test_halves_of_a_character_in_two_chunks_are_one_character() -> None:
     assert read(delta(content="a\ud83d"), delta(content="\ude00b")) == [TextDelta("a"), TextDelta("😀b")]
 
 
+def test_events_without_a_blank_line_between_and_data_written_twice_are_read() -> None:
+    one, two = delta(content="a").strip(), delta(content="b").strip()
+    assert read(one + b"\n" + two + b"\n\n", b"data: " + delta(content="c")) == [TextDelta(t) for t in "abc"]
+    assert decode(one + b"\n" + two + b"\ndata: [DONE]\n")[1] is None
+    events, error = decode(one + b"\n" + two[:-9])
+    assert events == [TextDelta("a")]
+    assert error is not None
+    assert error.kind == "stream_truncated"
+
+
 # ---- usage and finish
 
 
@@ -240,6 +250,7 @@ def test_usage_is_read_under_its_names_and_told_when_it_changes() -> None:
     assert read(
         frame({"choices": [], "usage": first}),
         frame({"choices": None, "usage": first}),
+        frame({"choices": [{"index": 0, "delta": {}, "usage": second}]}),
         frame({"choices": [], "x_groq": {"usage": second}}),
         frame({"choices": [], "usage": {"prompt_tokens": None}}),
         frame({"choices": [], "usage": {}}),
@@ -288,6 +299,11 @@ def test_the_last_frame_counts_without_its_blank_line_and_not_if_it_is_cut() -> 
     assert events == [TextDelta("a")]
     assert error is not None
     assert error.kind == "stream_truncated"
+
+
+def test_chunks_that_only_report_success_or_progress_are_no_errors() -> None:
+    for chunk in ({"code": 0, "message": "Success"}, {"code": "OK", "message": "x"}, {"type": "ping"}, {"id": "x"}):
+        assert read(frame(chunk), delta(content="a")) == [TextDelta("a")]
 
 
 def test_finished_and_data_events_are_for_whoever_waits() -> None:
@@ -366,6 +382,28 @@ def test_an_unreadable_frame_is_an_error_that_quotes_it() -> None:
     assert error.kind == "protocol_error"
     assert "oops" in error.message
     assert failure(b"data: [1]\n\n").kind == "protocol_error"
+
+
+@pytest.mark.parametrize("where", [b'{"x":%s}', b'{"choices":%s}', b"%s"])
+def test_nesting_without_end_is_a_protocol_error(where: bytes) -> None:
+    decoder = CompletionsDecoder(DEFAULT_PROFILE)
+    decoder.feed(frame(where % (b"[" * 100_000 + b"]" * 100_000)))
+    assert decoder.error is not None
+    assert decoder.error.kind == "protocol_error"
+
+
+@pytest.mark.parametrize("field", ["content", "reasoning", "tool_calls", "error"])
+def test_deep_nesting_in_a_field_is_survived(field: str) -> None:
+    nested = b"[" * 900 + b"]" * 900
+    if field == "tool_calls":
+        nested = b'[{"index":0,"id":"a","function":{"name":"clock","arguments":' + nested + b"}}]"
+    decode(frame(b'{"choices":[{"index":0,"delta":{"%s":%s}}]}' % (field.encode(), nested)), DONE)
+    decode(frame(b'{"error":{"message":%s}}' % nested))
+
+
+def test_numbers_that_are_none_are_not_counted() -> None:
+    body = b'{"choices":[],"usage":{"prompt_tokens":1e400,"completion_tokens":NaN,"total_tokens":true}}'
+    assert read(frame(body)) == []
 
 
 def test_a_body_that_is_no_event_stream_is_quoted_with_its_type() -> None:

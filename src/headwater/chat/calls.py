@@ -194,6 +194,6 @@ class CallAssembler:
         text = "".join(call.fragments or ())
         try:
             value = msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return False
         return isinstance(value, dict) and value != {}

@@ -51,13 +51,14 @@ class Delta(msgspec.Struct, gc=False):
 
 
 class Choice(msgspec.Struct, gc=False):
-    """One choice. Some servers put the whole `message` in the place of `delta`, or an `error` beside it."""
+    """One choice. Some servers put the whole `message` in the place of `delta`, or an `error` or `usage` beside it."""
 
     index: int | None = 0
     delta: Delta | None = None
     finish_reason: str | None = None
     message: Delta | None = None
     error: Any = None
+    usage: dict[str, Any] | None = None
 
 
 class GroqPart(msgspec.Struct, gc=False):
@@ -77,7 +78,8 @@ class Chunk(msgspec.Struct, gc=False):
 
 
 decode_chunk = msgspec.json.Decoder(Chunk).decode
-"""Bytes to `Chunk`; raises `msgspec.MsgspecError` or `UnicodeDecodeError` where `lenient_chunk` must be asked."""
+"""Bytes to `Chunk`; where it raises (`msgspec.MsgspecError`, `UnicodeDecodeError`, `RecursionError`), ask
+`lenient_chunk`."""
 
 
 def decode_json(data: bytes) -> Any:
@@ -86,15 +88,18 @@ def decode_json(data: bytes) -> Any:
     Raises `ValueError` if it is no JSON.
     """
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return json.loads(data.decode("utf-8", "replace"), strict=False)
+        try:
+            return msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return json.loads(data.decode("utf-8", "replace"), strict=False)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def lenient_chunk(value: dict[str, Any], halves: dict[str, str] | None = None) -> Chunk:
     """A chunk from any JSON object: what has an unexpected type is converted if it can be, else left out.
 
-    `halves` is kept between the chunks of an answer: endpoints that cut text by UTF-16 units send the two halves of a
+    Raises `ValueError` if arguments are nested too deeply. `halves` is kept between the chunks of an answer: endpoints that cut text by UTF-16 units send the two halves of a
     character in two chunks.
     """
     halves = {} if halves is None else halves
@@ -117,6 +122,7 @@ def _choice(value: dict[str, Any], halves: dict[str, str]) -> Choice:
         finish_reason=_str(value.get("finish_reason")),
         message=_delta(value.get("message"), {}),
         error=value.get("error"),
+        usage=_dict(value.get("usage")),
     )
 
 
@@ -177,20 +183,25 @@ def _function(value: Any, key: str, halves: dict[str, str]) -> FunctionDelta | N
 
 
 def json_text(value: Any) -> str:
-    """Compact JSON text of a value."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Compact JSON text of a value. Raises `ValueError` if it is nested too deeply."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
-def flat_text(value: Any) -> str | None:
-    """The text of a string, a part or a list of parts; None for anything else."""
+def flat_text(value: Any, depth: int = 8) -> str | None:
+    """The text of a string, a part or a list of parts, `depth` levels down; None for anything else."""
     if isinstance(value, str):
         return mended(value)
+    if depth == 0:
+        return None
     if isinstance(value, list):
-        return "".join(flat_text(v) or "" for v in cast("list[Any]", value))
+        return "".join(flat_text(v, depth - 1) or "" for v in cast("list[Any]", value))
     if isinstance(value, dict):
         d = cast("dict[str, Any]", value)
         for key in ("text", "content", "thinking", "summary"):
-            if (text := flat_text(d.get(key))) is not None:
+            if (text := flat_text(d.get(key), depth - 1)) is not None:
                 return text
     return None
 

@@ -80,7 +80,7 @@ class CompletionsDecoder:
             else:
                 try:
                     chunk = decode_chunk(frame.data)
-                except (msgspec.MsgspecError, UnicodeDecodeError):
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                     self._odd(frame.data, out)
                 else:
                     # The usual chunk, one delta and nothing beside it, without the detours.
@@ -89,7 +89,7 @@ class CompletionsDecoder:
                         choice = choices[0]
                         if choice.finish_reason is None and not choice.index and choice.error is None:
                             delta = choice.delta
-                            if delta is not None and choice.message is None and chunk.x_groq is None:
+                            if delta is not None and choice.message is choice.usage is chunk.x_groq is None:
                                 self.data_events += 1
                                 self._delta(delta, out)
                                 continue
@@ -135,8 +135,9 @@ class CompletionsDecoder:
         if len(self._stray) < _STRAY_LIMIT:
             self._stray += line[:_STRAY_LIMIT] + b"\n"
         # llama.cpp and others write `error: {...}`, or the bare object, into a stream that has begun.
+        named = line.startswith(b"error:")
         body = line.removeprefix(b"error:").strip()
-        if body.startswith(b"{") and (error := reported(body, bare=body is not line)) is not None:
+        if body.startswith(b"{") and (error := reported(body, bare=named)) is not None:
             self._fail(error, out)
 
     def _odd(self, data: bytes, out: list[ModelEvent], *, at_end: bool = False) -> None:
@@ -149,16 +150,38 @@ class CompletionsDecoder:
             return
         try:
             value = decode_json(data)
+            chunk = lenient_chunk(cast("dict[str, Any]", value), self._halves) if isinstance(value, dict) else None
         except ValueError:
-            if not at_end:
+            if not self._run_together(data, out, at_end=at_end) and not at_end:
                 self._fail(unreadable(data, "is not JSON"), out)
             return
-        if isinstance(value, dict):
-            self._chunk(lenient_chunk(cast("dict[str, Any]", value), self._halves), data, out)
+        if chunk is not None:
+            self._chunk(chunk, data, out)
         elif value == "[DONE]":
             self._done(out)
         elif value is not None:
             self._fail(unreadable(data, "is not an object"), out)
+
+    def _run_together(self, data: bytes, out: list[ModelEvent], *, at_end: bool) -> bool:
+        """Read what is no JSON as a whole but is piece by piece; false if it is neither.
+
+        Servers forget the blank line between events, and proxies put `data:` before what has it already.
+        """
+        if data.startswith(b"data:"):
+            while data.startswith(b"data:"):
+                data = data[5:].lstrip()
+            self._odd(data, out, at_end=at_end)
+            return True
+        first, *more = data.split(b"\n")
+        try:
+            if not more or not isinstance(decode_json(first), dict):
+                return False
+        except ValueError:
+            return False
+        for line in (first, *more):
+            if not self.done:
+                self._odd(line, out, at_end=at_end and line is more[-1])
+        return True
 
     # ---- chunks -----------------------------------------------------------------------------------------------
 
@@ -170,7 +193,7 @@ class CompletionsDecoder:
             for choice in choices:
                 if not choice.index:  # 0, or missing
                     failure = self._choice(choice, out) or failure
-        usage = chunk.usage
+        usage = chunk.usage or (choices[0].usage if choices else None)  # Moonshot writes it into the choice
         groq = chunk.x_groq
         if groq is not None:
             usage = usage or groq.usage

@@ -22,6 +22,7 @@ _WAITING_HELPS = (
     "internal",
     "busy",
 )
+_NO_ERROR = ("", "0", "200", "ok", "success")
 _RETRYABLE_4XX = frozenset({408, 409, 425, 429})
 
 
@@ -41,7 +42,7 @@ def error_in(value: dict[str, Any]) -> Any:
     if value.get("error_code") or value.get("error_msg"):
         return {"code": value.get("error_code"), "message": value.get("error_msg")}
     code = value.get("code")
-    if isinstance(value.get("message"), str) and code not in (None, "", 0, "0", 200, "200"):
+    if isinstance(value.get("message"), str) and code is not None and str(code).lower() not in _NO_ERROR:
         return value
     return None
 
@@ -64,10 +65,10 @@ def provider_error(
     message = ""
     for key in ("message", "msg", "detail", "error", "description"):
         if value := fields.get(key):
-            message = flat_text(value) or ("" if value is True else json_text(value))
+            message = flat_text(value) or ("" if value is True else _shown(value))
             break
     else:
-        message = json_text(fields) if fields else ""
+        message = _shown(fields) if fields else ""
     status = next((n for k in ("code", "status_code", "status") if (n := _http_status(fields.get(k)))), 0)
     hint = " ".join(str(fields[k]) for k in ("type", "code", "status") if isinstance(fields.get(k), str)).lower()
     by_status = status >= 500 or status in _RETRYABLE_4XX
@@ -78,6 +79,13 @@ def provider_error(
         code=code,
         retryable=by_status if status else any(word in hint for word in _WAITING_HELPS),
     )
+
+
+def _shown(value: Any) -> str:
+    try:
+        return json_text(value)
+    except ValueError:
+        return ""
 
 
 def _code(value: Any) -> str | int | None:

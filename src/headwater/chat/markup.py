@@ -211,7 +211,7 @@ class DsmlBlock:
             if kind == "false":
                 try:
                     values[name] = msgspec.json.decode(value)
-                except (msgspec.DecodeError, UnicodeEncodeError):
+                except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
                     continue  # no JSON after all: the text is what was said
         return json_text(values) if values else body.strip()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
 from headwater.messages import Usage
@@ -33,7 +34,7 @@ def read_usage(raw: dict[str, Any]) -> Usage | None:
 def _count(fields: dict[str, Any], *names: str) -> int | None:
     for name in names:
         value = fields.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
             return int(value)
     return None
 

@@ -76,7 +76,7 @@ def call_in(text: str, names: frozenset[str], *, need_arguments: bool = False) -
     """
     try:
         written = _decode_written(text)
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return _broken_call(text, names)
     if written.name is None and isinstance(written.function, dict):
         return call_in(json_text(cast("dict[str, Any]", written.function)), names, need_arguments=need_arguments)
@@ -108,7 +108,7 @@ def calls_in(text: str, names: frozenset[str]) -> tuple[TextCall, ...]:
         return () if call is None else (call,)
     try:
         entries = msgspec.json.decode(text, type=list[msgspec.Raw])
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return ()
     calls = [call_in(bytes(entry).decode(), names) for entry in entries]
     return tuple(c for c in calls if c is not None) if None not in calls else ()
