@@ -99,8 +99,8 @@ def decode_json(data: bytes) -> Any:
 def lenient_chunk(value: dict[str, Any], halves: dict[str, str] | None = None) -> Chunk:
     """A chunk from any JSON object: what has an unexpected type is converted if it can be, else left out.
 
-    Raises `ValueError` if arguments are nested too deeply. `halves` is kept between the chunks of an answer: endpoints that cut text by UTF-16 units send the two halves of a
-    character in two chunks.
+    `halves` is kept between the chunks of an answer: endpoints that cut text by UTF-16 units send the two halves of a
+    character in two chunks. Raises `ValueError` if arguments are nested too deeply.
     """
     halves = {} if halves is None else halves
     choices: Any = value.get("choices")
