@@ -332,6 +332,36 @@ def test_a_reset_in_the_middle_is_a_connection_error_after_the_text_so_far(chunk
     run(main)
 
 
+def test_what_arrived_before_a_reset_is_read_although_the_consumer_was_busy_then() -> None:
+    async def main() -> None:
+        busy, broken = asyncio.Event(), asyncio.Event()
+
+        async def breaks(exchange: Exchange) -> None:
+            await exchange.head()
+            await exchange.chunk(frame("Course "))
+            await busy.wait()
+            await exchange.chunk(frame("two-one-zero, "))
+            await asyncio.sleep(0.02)
+            exchange.reset()
+            await asyncio.sleep(0.02)
+            broken.set()
+
+        async with Server(breaks) as server:
+            events: list[ModelEvent] = []
+
+            async def follow() -> None:
+                async for batch in model_at(server).stream(ask()):
+                    events.extend(batch)
+                    busy.set()
+                    await broken.wait()
+
+            with pytest.raises(ModelConnectionError, match="broke off"):
+                await follow()
+            assert text_of(events) == "Course two-one-zero, "
+
+    run(main)
+
+
 def test_a_reset_after_the_finish_reason_loses_nothing() -> None:
     async def main() -> None:
         async def breaks(exchange: Exchange) -> None:
