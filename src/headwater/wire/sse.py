@@ -98,6 +98,10 @@ class SSEDecoder:
         end = block.rfind(b"\n\n")
         if end < 0 or end > self._max:
             return 0
+        if block.find(b"\n") == end == len(block) - 2 and end > 6 and b"\r" not in block:  # one frame in a packet
+            self._first = False
+            frames.append(Frame(block[6:end], "", self._id))
+            return end + 2
         payloads = block[6:end].split(b"\n\ndata: ")
         if block.count(b"\n", 0, end) != 2 * len(payloads) - 2 or block.find(b"\r", 0, end) >= 0:
             return 0
