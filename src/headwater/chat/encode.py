@@ -80,7 +80,7 @@ class _Encoded:
     def head(self, request: ModelRequest) -> bytes:
         """Everything up to the messages, encoded again only if tools or options have changed."""
         known = self._head
-        if known is not None and known[0] is request.tools and known[1] is request.options:
+        if known is not None and known[0] is request.tools and known[1] == request.options:
             return known[2]
         fields = request_fields(self.owner.model, self.owner.profile, request.options, request.tools)
         try:
