@@ -63,11 +63,14 @@ async def by_cancel(agent: hw.SimpleAgent) -> None:
 
 
 async def by_an_exception(agent: hw.SimpleAgent) -> None:
-    with pytest.raises(ZeroDivisionError):
+    async def reader() -> None:
         async with agent.stream("Tell.", session="s") as stream:
             async for piece in stream.text():
                 if piece == "a time":
                     raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await reader()
 
 
 async def by_cancelling_the_task(agent: hw.SimpleAgent) -> None:
@@ -140,8 +143,12 @@ def test_leaving_while_a_tool_runs_leaves_a_history_that_a_strict_endpoint_accep
                     break
         assert stream.run_id
         assert (await agent.call_async("Again.", session="s")).text == "Fine."
-        roles = [m for m in model.requests[1].messages]
-        assert [type(m).__name__ for m in roles] == ["UserMessage", "AssistantMessage", "ToolMessage", "UserMessage"]
+        assert [type(m).__name__ for m in model.requests[1].messages] == [
+            "UserMessage",
+            "AssistantMessage",
+            "ToolMessage",
+            "UserMessage",
+        ]
 
     run(main)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,7 +52,15 @@ OUTCOMES = {
 }
 BROKEN = ErrorInfo(kind="connection_error", message="broken", retryable=True)
 REFUSED = ErrorInfo(kind="http_error", message="refused", status=400)
-FRAGMENTS = [['{"q":', '"a"}'], ['{"q":"a"}'], ['{"q":"a"', '}', " x"], ['{"q":'], [], ["{}"], ['{"q":"a"}', '{"q":"b"}']]
+FRAGMENTS = [
+    ['{"q":', '"a"}'],
+    ['{"q":"a"}'],
+    ['{"q":"a"', "}", " x"],
+    ['{"q":'],
+    [],
+    ["{}"],
+    ['{"q":"a"}', '{"q":"b"}'],
+]
 
 fragments = st.sampled_from(FRAGMENTS)
 names = st.sampled_from(["read", "write", "alone", "direct", "nobody"])
@@ -113,16 +121,18 @@ def check(sim: Simulation) -> None:
     assert replayed.outcome is end.outcome
 
 
-def simulate(data: st.DataObject, retry: Retry) -> tuple[Simulation, Any]:
+def simulate(data: st.DataObject, retry: Retry) -> tuple[Simulation, Callable[[int], int]]:
     script = data.draw(st.lists(turns(), min_size=1, max_size=4))
     limits = Limits(
         max_rounds=data.draw(st.sampled_from([1, 2, None])), on_limit=data.draw(st.sampled_from(["answer", "error"]))
     )
-    sim = Simulation(
-        script, TOOLS, outcomes=OUTCOMES, limits=limits, retry=retry, commits=data.draw(st.booleans())
-    )
+    sim = Simulation(script, TOOLS, outcomes=OUTCOMES, limits=limits, retry=retry, commits=data.draw(st.booleans()))
     sim.start()
-    return sim, lambda n: data.draw(st.integers(0, n - 1)) if n > 1 else 0
+
+    def choose(count: int) -> int:
+        return data.draw(st.integers(0, count - 1)) if count > 1 else 0
+
+    return sim, choose
 
 
 retries = st.builds(Retry, retries=st.integers(0, 2), after_output=st.sampled_from(["fail", "discard"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from headwater import tools as tools_package
 from headwater.core.policy import Limits, Retry
 from headwater.core.record import rebuild
 from headwater.core.signals import Cancel, ModelSaid, Start, ToolEnded
@@ -23,8 +22,6 @@ from headwater.messages import AssistantMessage, ToolMessage, UserMessage
 from headwater.tools.outcome import ToolOutcome
 from headwater.tools.tool import tool
 from tests.core.simulate import Fail, Simulation, call, finish, text
-
-assert tools_package
 
 BROKEN = ErrorInfo(kind="connection_error", message="broken", retryable=True)
 
@@ -124,11 +121,25 @@ def test_arguments_that_change_after_an_eager_start_run_again_as_attempt_two() -
     sim.start()
     sim.run()
     ends = [(e.attempt, e.status, e.executed) for e in sim.events if isinstance(e, ToolCallEndEvent)]
-    assert ends[0][:2] == (1, ToolStatus.OK) or ends[0][:2] == (1, ToolStatus.CANCELLED)
-    # what came after the object makes it unreadable: attempt 2 is an error result, never a guess
-    assert ends[1] == (2, ToolStatus.ERROR, False)
+    # What came after the object makes it unreadable: attempt 2 is an error result, never a guess.
+    assert ends == [(1, ToolStatus.CANCELLED, True), (2, ToolStatus.ERROR, False)]
+    assert [s.why for s in sim.stopped] == ["superseded"]
     result = next(m for m in sim.machine.record.messages if isinstance(m, ToolMessage))
     assert result.is_error
+
+
+def test_an_eager_result_that_was_out_before_the_arguments_changed_is_void() -> None:
+    sim = Simulation([[*call(0, "look", '{"city":"a"}', ',"x":1}'), *finish()]], [look])
+    sim.start()
+    while not sim.started:
+        sim.step()
+    sim.send(ToolEnded(sim.started[0].call_id, 1, ToolOutcome(status=ToolStatus.OK, text="too early")))
+    sim.run()
+    ends = [(e.attempt, e.status) for e in sim.events if isinstance(e, ToolCallEndEvent)]
+    assert ends == [(1, ToolStatus.OK), (2, ToolStatus.ERROR)]
+    results = [m.text for m in sim.machine.record.messages if isinstance(m, ToolMessage)]
+    assert "too early" not in results
+    assert len(results) == 1
 
 
 def test_a_discarded_attempt_leaves_nothing_of_its_eager_call_in_the_history() -> None:

@@ -9,13 +9,23 @@ from headwater.chat.arguments import parse_arguments
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.round import StreamedCall
 from headwater.core.signals import StartTool, StopTool
-from headwater.core.texts import bad_arguments, not_run, unknown_tool
+from headwater.core.texts import NEEDS_APPROVAL, bad_arguments, not_run, unknown_tool
 from headwater.errors import ErrorInfo, ToolArgumentsError
 from headwater.events import CustomEvent, ToolCallEndEvent, ToolCallStartEvent, ToolProgressEvent, ToolStatus
 from headwater.messages import AssistantMessage, ToolCallPart
 from headwater.tools.outcome import ToolOutcome
 from headwater.tools.problems import BoundArguments
 from headwater.tools.tool import Tool
+
+
+def _needs_approval(tool: Tool[..., Any], args: dict[str, Any]) -> bool:
+    """Whether a person must agree first. A predicate that fails could not say no, so the answer is yes."""
+    if not callable(tool.requires_approval):
+        return tool.requires_approval
+    try:
+        return bool(tool.requires_approval(args))
+    except Exception:  # noqa: BLE001 the user's predicate may raise anything; the safe answer stands for it
+        return True
 
 
 class Acting:
@@ -81,8 +91,10 @@ class Acting:
                 except ToolArgumentsError as error:
                     self._refuse(part, ToolStatus.ERROR, str(error), "invalid_arguments")
                 else:
-                    self._launch(part.call_id, tool, part.args, arguments, eager=False)
-                    continue
+                    if not _needs_approval(tool, part.args):
+                        self._launch(part.call_id, tool, part.args, arguments, eager=False)
+                        continue
+                    self._refuse(part, ToolStatus.DENIED, NEEDS_APPROVAL, "needs_approval")
             progress = True
         return progress
 
