@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
+from headwater.core.record import RunRecord, rebuild
 from headwater.errors import ErrorInfo
 from headwater.events import (
     ActionEndEvent,
@@ -34,7 +35,8 @@ from headwater.events import (
     ToolProgressEvent,
     ToolStatus,
 )
-from headwater.messages import AssistantMessage, TextPart, ThinkingPart, Usage
+from headwater.messages import AssistantMessage, Message, TextPart, ThinkingPart, ToolMessage, Usage, UserMessage
+from headwater.testing import law_record
 from headwater.testing.laws import LawViolation, Violation, check_events, find_violations
 from tests.testing import streams
 from tests.testing.tape import Tape, renumber
@@ -411,6 +413,31 @@ def test_l6_a_parent_is_open() -> None:
     helper = next(n for n, e in enumerate(events) if isinstance(e, RunStartEvent) and e.run_id == "helper")
     origin = msgspec.structs.replace(events[helper].origin, parent_run_id="nobody")
     assert "L6" in laws([*events[:helper], msgspec.structs.replace(events[helper], origin=origin)])
+
+
+# -- L8 -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lost", [UserMessage, AssistantMessage, ToolMessage])
+def test_l8_a_history_that_is_rebuilt_otherwise_is_seen(lost: type[Message], monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(events: Iterable[AgentEvent], run_id: str | None = None) -> RunRecord:
+        record = rebuild(events, run_id)
+        record.messages.remove(next(message for message in record.messages if type(message) is lost))
+        return record
+
+    monkeypatch.setattr(law_record, "rebuild", forgetful)
+    assert laws(streams.react()) == {"L8"}
+
+
+def test_l8_an_outcome_that_is_rebuilt_otherwise_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hopeful(events: Iterable[AgentEvent], run_id: str | None = None) -> RunRecord:
+        record = rebuild(events, run_id)
+        record.outcome = Outcome.COMPLETED
+        return record
+
+    monkeypatch.setattr(law_record, "rebuild", hopeful)
+    assert laws(streams.react()) == set()
+    assert laws(streams.failed()) == {"L8"}
 
 
 # -- L7, origin, response -------------------------------------------------------------------------------------------

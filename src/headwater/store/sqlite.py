@@ -213,8 +213,8 @@ class SQLiteStore:
 
         def work(db: sqlite3.Connection) -> list[str]:
             rows = db.execute(
-                "SELECT run_id FROM runs WHERE last_seq > 0 AND (:session IS NULL OR session_id = :session) ORDER BY id",
-                {"session": session_id},
+                "SELECT run_id FROM runs WHERE last_seq > 0 AND coalesce(session_id = ?, TRUE) ORDER BY id",
+                (session_id,),
             )
             return [row[0] for row in rows]
 

@@ -7,7 +7,7 @@
 L1 segments: the root's `run.start` and `run.end` enclose each; every run in one has exactly one of each.
 L2 numbers: 1, 2, 3 ... per root run; merged deltas cover ranges. L3 intervals: every start has its end, they nest, and
 nothing follows the end. L4 deltas add up to the turn's message. L5 every call gets its result. L6 a member's run lies
-inside what caused it. L7 events are plain JSON. L8 without deltas, the rest rebuilds history and next step.
+inside what caused it. L7 events are plain JSON. L8 without deltas, the rest rebuilds the conversation.
 `origin` and `response`: what an event says of its run, and what the last one says of it all, is so.
 """
 
@@ -21,6 +21,7 @@ import msgspec
 from headwater.errors import UsageError
 from headwater.events import AgentEvent, RunEndEvent, RunStartEvent, decode_event, encode_event
 from headwater.store.fence import first_number
+from headwater.testing.law_record import check_record
 from headwater.testing.law_report import Check, Report, Violation
 from headwater.testing.law_run import RunCheck
 from headwater.wire.sse import STRAY, SSEDecoder
@@ -59,7 +60,9 @@ def find_violations(events: Iterable[AgentEvent], *, also: Sequence[Check] = ())
         tree = _Tree(root_run_id)
         for event in its_events:
             tree.take(event)
-        found += tree.finish()
+        breaches = tree.finish()
+        # What is not lawful by itself need not be rebuilt.
+        found += breaches or check_record(its_events)
         for check in also:
             found += check(its_events)
     return found

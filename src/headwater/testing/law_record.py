@@ -1,0 +1,80 @@
+"""L8: without its deltas, a log still rebuilds the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from headwater.core.record import rebuild
+from headwater.events import (
+    ActionEndEvent,
+    AgentEvent,
+    Outcome,
+    ReasonDeltaEvent,
+    ReasonEndEvent,
+    RunEndEvent,
+    RunStartEvent,
+    ToolArgsDeltaEvent,
+    ToolCallEndEvent,
+)
+from headwater.messages import AssistantMessage, Message, ToolMessage
+from headwater.testing.law_report import Violation
+
+_Line: TypeAlias = Message | tuple[str, str]
+"""A message; of a tool's result, the call's id and the text."""
+
+
+def check_record(events: Sequence[AgentEvent]) -> list[Violation]:
+    """Hold what the run record makes of the boundary events against what they say one by one.
+
+    The events must obey the other laws.
+    """
+    found: list[Violation] = []
+    for run_id in dict.fromkeys(event.run_id for event in events):
+        kept = [e for e in events if e.run_id == run_id and not isinstance(e, ReasonDeltaEvent | ToolArgsDeltaEvent)]
+        record = rebuild(kept, run_id)
+        rebuilt = [_line(message) for message in record.messages]
+        told = list(_told(kept))
+        seq = kept[-1].seq
+        if rebuilt != told:
+            at = next((n for n, pair in enumerate(zip(rebuilt, told, strict=False)) if pair[0] != pair[1]), len(told))
+            found.append(Violation("L8", seq, f"run {run_id}: rebuilt without deltas, message {at + 1} is another one"))
+        if record.outcome is not Outcome.SUSPENDED:
+            found += [
+                Violation("L8", seq, f"run {run_id}: in the rebuilt history call {call_id} has no result")
+                for call_id in _open_calls(record.messages)
+            ]
+        end, turns = kept[-1], sum(isinstance(event, ReasonEndEvent) for event in kept)
+        if isinstance(end, RunEndEvent) and (record.outcome, record.turns) != (end.outcome, turns):
+            found.append(Violation("L8", seq, f"run {run_id}: rebuilt as {record.outcome} after {record.turns} rounds"))
+    return found
+
+
+def _line(message: Message) -> _Line:
+    return (message.call_id, message.text) if isinstance(message, ToolMessage) else message
+
+
+def _told(events: Iterable[AgentEvent]) -> Iterable[_Line]:
+    texts: dict[str, str] = {}
+    for event in events:
+        match event:
+            case RunStartEvent(input=messages):
+                yield from messages
+            case ReasonEndEvent(message=message) if message.parts:
+                yield message
+            case ToolCallEndEvent(call_id=call_id, text=text):
+                texts[call_id] = text
+            case ActionEndEvent(calls=call_ids):
+                yield from ((call_id, texts[call_id]) for call_id in call_ids)
+            case _:
+                pass
+
+
+def _open_calls(messages: Iterable[Message]) -> list[str]:
+    waiting: dict[str, None] = {}
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            waiting.update(dict.fromkeys(call.call_id for call in message.calls))
+        elif isinstance(message, ToolMessage):
+            waiting.pop(message.call_id, None)
+    return list(waiting)
