@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headwater.drive.handle import Run
     from headwater.drive.model import CompletionsModel
     from headwater.drive.ports import Model
+    from headwater.drive.resolve import resolve_model
     from headwater.drive.sync import SyncRun
     from headwater.errors import (
         ErrorInfo,
@@ -80,6 +81,7 @@ _HOMES = {
     "headwater.drive.handle": ("Run",),
     "headwater.drive.model": ("CompletionsModel",),
     "headwater.drive.ports": ("Model",),
+    "headwater.drive.resolve": ("resolve_model",),
     "headwater.drive.sync": ("SyncRun",),
     "headwater.errors": (
         "ErrorInfo",
@@ -185,6 +187,7 @@ __all__ = [
     "UserMessage",
     "decode_event",
     "encode_event",
+    "resolve_model",
     "tool",
 ]
 
