@@ -45,7 +45,8 @@ class Reply(msgspec.Struct, frozen=True):
 
     `cuts` are offsets into `body` where one write ends and the next begins (None: one write). `pace` seconds lie
     between writes. After the body comes `end`: `eof`, `reset` (RST) or `hold`, with `then_bytes` every `then_every`
-    seconds until the client closes. `match` and `agent` choose the requests that may get it.
+    seconds until the client closes. `match` and `agent` choose the requests that may get it. `{http-date+2}` in the
+    value of a header becomes the date two seconds after it is sent.
     """
 
     body: bytes = b""

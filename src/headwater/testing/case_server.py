@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 import socket
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from email.utils import formatdate
 from http import HTTPStatus
 from itertools import pairwise
 from types import TracebackType
@@ -18,6 +21,7 @@ from headwater.testing.case_data import Reply
 from headwater.testing.case_json import Json, as_object, as_objects, text_of
 
 _LINGER_ZERO = struct.pack("ii", 1, 0)
+_HTTP_DATE = re.compile(r"\{http-date\+(\d+)\}")
 _YIELDS = 3
 """Turns of the loop between two writes: enough for a client on the same loop to read the first alone."""
 
@@ -104,14 +108,9 @@ class CaseServer:
             await asyncio.gather(*self.tasks, return_exceptions=True)
             await self._server.wait_closed()
 
-    async def closed_by_client(self, timeout: float) -> list[Connection]:
-        """Wait until the clients have closed all connections; returns those that are still open after `timeout` s."""
-        deadline = time.monotonic() + timeout
-        while left := [c for c in self.connections if c.closed_by_client is None and not c.ended_by_server]:
-            if time.monotonic() > deadline:
-                return left
-            await asyncio.sleep(0.01)
-        return []
+    def replace(self, replies: Sequence[Reply]) -> None:
+        """Serve these replies from now on, instead of those that are left."""
+        self._left = list(replies)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
@@ -130,8 +129,6 @@ class CaseServer:
             connection.ended_by_server = True
         finally:
             writer.close()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
 
     async def _exchange(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
@@ -200,7 +197,7 @@ class CaseServer:
 
     async def _answer(self, writer: asyncio.StreamWriter, reply: Reply, gone: asyncio.Future[bytes]) -> None:
         headers = {"content-type": ("Content-Type", "text/event-stream; charset=utf-8")}
-        headers.update({k.lower(): (k, v) for k, v in reply.headers})
+        headers.update({k.lower(): (k, _HTTP_DATE.sub(_http_date, v)) for k, v in reply.headers})
         chunked = "content-length" not in headers
         if chunked:
             headers["transfer-encoding"] = ("Transfer-Encoding", "chunked")
@@ -246,6 +243,11 @@ class CaseServer:
 def _note_close(connection: Connection, reader: asyncio.StreamReader) -> None:
     if reader.at_eof() or reader.exception() is not None:
         connection.closed_by_client = connection.closed_by_client or time.monotonic()
+
+
+def _http_date(found: re.Match[str]) -> str:
+    """The first whole second that lies at least so many seconds ahead, as an HTTP date."""
+    return formatdate(math.ceil(time.time() + int(found[1])), usegmt=True)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

@@ -1,0 +1,169 @@
+"""The reader of one run: what it notes, where it sleeps, when it cancels or leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
+
+from headwater.chat.events import CallArguments, ModelEvent, RefusalDelta, TextDelta, ThinkingDelta
+from headwater.chat.request import ModelRequest
+from headwater.drive.handle import Run
+from headwater.drive.ports import Model
+from headwater.events import AgentEvent, ReasonDeltaEvent, ToolArgsDeltaEvent
+from headwater.testing.case_json import Json
+from headwater.testing.case_seen import Namer, RunSeen, SeenEvent
+
+_QUIET = 10
+"""Looks at the model, 20 ms apart, without anything new: then it is held back."""
+
+
+class Gauge:
+    """How many deltas the model has handed over, in all and at most at once, and how many were waiting to be read."""
+
+    def __init__(self) -> None:
+        self.given = 0
+        self.biggest = 0
+        self.most: int | None = None
+        self.is_over = False
+        self.full_when_closed = False
+
+
+class CountingModel:
+    """A model whose deltas are counted as they are handed over."""
+
+    def __init__(self, model: Model, gauge: Gauge) -> None:
+        self._model = model
+        self._gauge = gauge
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Sequence[ModelEvent]]:
+        """The model's stream; leaving it closes that one."""
+        inner = self._model.stream(request)
+        try:
+            async for batch in inner:
+                size = sum(isinstance(e, TextDelta | ThinkingDelta | RefusalDelta | CallArguments) for e in batch)
+                self._gauge.biggest = max(self._gauge.biggest, size)
+                self._gauge.given += size
+                yield batch
+            self._gauge.is_over = True
+        finally:
+            close = getattr(inner, "aclose", None)
+            if close is not None:
+                await close()
+
+
+class Consumer:
+    """Reads one run and does what the case tells its reader to do."""
+
+    def __init__(
+        self,
+        run: Run,
+        seen: RunSeen,
+        actions: list[Json],
+        *,
+        pause: Json,
+        gauge: Gauge | None,
+        close_when_full: bool,
+        tasks_since: Callable[[set[asyncio.Task[Any]]], list[str]],
+    ) -> None:
+        self._run = run
+        self._seen = seen
+        self._gauge = gauge
+        self._close_when_full = close_when_full
+        self._tasks_since = tasks_since
+        self._namer = Namer()
+        self._counts: dict[str, int] = {}
+        self._row: tuple[frozenset[str], str] | None = None
+        self._taken = 0
+        self.actions_left = list(actions)
+        self._sleeps = float(pause.get("sleeps_s") or 0)
+        self._sleepy_events = int(pause.get("for_first_events", 10**9 if self._sleeps else 0))
+
+    async def read(self) -> None:
+        before = asyncio.all_tasks()
+        async with self._run as run:
+            async for event in run:
+                self._note(event)
+                if self._close_when_full and self._taken == 1:
+                    await self._until_full()
+                    self._stop_begins()
+                    break
+                action = self._due(event)
+                if action == "close_stream":
+                    self._stop_begins()
+                    break
+                if action == "cancel":
+                    self._stop_begins()
+                    await run.cancel()
+                    self._stopped(before)
+                if len(self._seen.events) <= self._sleepy_events and self._sleeps:
+                    await asyncio.sleep(self._sleeps)
+                    self._measure()
+            else:
+                return
+        self._stopped(before)
+        async for event in self._run:
+            self._note(event)
+
+    def _note(self, event: AgentEvent) -> None:
+        self._seen.events.append(SeenEvent(time.monotonic(), event))
+        if isinstance(event, ReasonDeltaEvent):
+            self._taken += event.has_text
+        elif isinstance(event, ToolArgsDeltaEvent):
+            self._taken += bool(event.args)
+
+    def _due(self, event: AgentEvent) -> str | None:
+        """What the case wants done after this event."""
+        self._namer.learn(event)
+        names = self._namer.names(event)
+        row = (names, event.origin.run_id)
+        if names and not (names <= {"text", "thinking"} and row == self._row):
+            for name in names:
+                for key in {name, name.partition(":")[0], f"{name}@{event.origin.agent}"}:
+                    self._counts[key] = self._counts.get(key, 0) + 1
+            is_new = True
+        else:
+            is_new = False
+        if names:
+            self._row = row
+        if not self.actions_left:
+            return None
+        action = self.actions_left[0]
+        after = action.get("after")
+        reached = after is None or (is_new and self._counts.get(str(after), 0) >= int(action.get("nth", 1)))
+        if after is not None and not any(str(after).partition("@")[0].startswith(n.partition(":")[0]) for n in names):
+            reached = False
+        if not reached:
+            return None
+        self.actions_left.pop(0)
+        return str(action["do"])
+
+    def _stop_begins(self) -> None:
+        self._seen.stopped_at = time.monotonic()
+
+    def _stopped(self, before: set[asyncio.Task[Any]]) -> None:
+        if self._seen.stopped_at is not None and self._seen.stop_took is None:
+            self._seen.stop_took = time.monotonic() - self._seen.stopped_at
+            self._seen.tasks_left = self._tasks_since(before)
+
+    def _measure(self) -> None:
+        if self._gauge is not None:
+            held = self._gauge.given - self._taken
+            self._gauge.most = max(self._gauge.most or 0, held)
+
+    async def _until_full(self) -> None:
+        """Wait until the model has not handed over anything for a while, although it has not finished."""
+        gauge = self._gauge
+        if gauge is None:
+            raise RuntimeError("close_when_full needs a gauge")
+        last, quiet = -1, 0
+        while quiet < _QUIET:
+            await asyncio.sleep(0.02)
+            quiet = quiet + 1 if gauge.given == last else 0
+            last = gauge.given
+        gauge.full_when_closed = gauge.given > self._taken and not gauge.is_over
