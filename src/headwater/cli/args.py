@@ -1,0 +1,211 @@
+"""The command line, as a parser and as typed options. Nothing heavy is imported here: `--help` is at once there."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from headwater.cli import exits
+
+TOP = """\
+headwater: agents whose output is a stream
+
+usage: headwater COMMAND ...
+
+  run      ask once, and watch the answer come
+  chat     talk, turn by turn
+  demo     two cities, a search and a report, on a small local model or on yours
+  verify   hold a recorded event stream against its laws
+  model    fetch and list the weights of the local model
+
+examples:
+  headwater demo
+  headwater run "Why is the sky blue?" --model openai:gpt-5-mini
+  headwater run "Weather in Oslo?" --tools weather.py:forecast --format jsonl
+  headwater chat --session notes
+
+A model is provider:name, a name alone where OPENAI_BASE_URL is set, or local.
+`headwater COMMAND --help` says more; `headwater --version` says which this is.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command line says; each command reads its own fields."""
+
+    command: str
+    prompt: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    api_key: str | None = None
+    tools: tuple[str, ...] = ()
+    agent: str | None = None
+    instructions: str | None = None
+    max_rounds: int | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    session: str | None = None
+    store: str | None = None
+    format: str = "plain"
+    file: str = "-"
+    json: bool = False
+    language: str = "both"
+    check: bool = False
+    recording: bool = False
+    action: str = "list"
+    name: str | None = None
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are errors like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        message = message[:1].lower() + message[1:]
+        raise ValueError(f"{message.rstrip('.')}. See: {self.prog} --help")
+
+
+class _Top(_Parser):
+    def format_help(self) -> str:
+        return TOP
+
+
+class _Version(argparse.Action):
+    """`--version`, which imports the package only when it is asked for."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        import headwater
+
+        print(f"headwater {headwater.__version__}")
+        parser.exit()
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=24, width=96)
+
+
+def parse(argv: list[str] | None) -> Options:
+    """Read a command line. Raises `ValueError` for a wrong one and `SystemExit` after help."""
+    fields: dict[str, Any] = vars(build_parser().parse_args(argv))
+    if fields.get("command") is None:
+        print(TOP, end="")
+        raise SystemExit(exits.USAGE)
+    fields["tools"] = tuple(fields.get("tools", ()))
+    return Options(**fields)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command."""
+    top = _Top(prog="headwater")
+    top.add_argument("--version", action=_Version, nargs=0, default=argparse.SUPPRESS)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+
+    run = _command(
+        commands, "run", "run [PROMPT] [options]", "Ask an agent once, and stream what happens.", exits.EPILOG
+    )
+    run.add_argument("prompt", nargs="?", help="the prompt; - or nothing reads it from a pipe")
+    _model_options(run)
+    _agent_options(run)
+    run.add_argument("--agent", metavar="MODULE:NAME", help="run this agent of yours instead of making one")
+    _session_options(run)
+    run.add_argument(
+        "--format",
+        choices=("plain", "jsonl"),
+        default="plain",
+        help="plain: for eyes; jsonl: one event a line and nothing else",
+    )
+
+    chat = _command(
+        commands,
+        "chat",
+        "chat [MODULE:NAME] [options]",
+        "Talk to an agent. Ctrl-C stops an answer; Ctrl-D or /quit leaves.",
+        "",
+    )
+    chat.add_argument("agent", nargs="?", metavar="MODULE:NAME", help="an agent of yours (default: one made here)")
+    _model_options(chat)
+    _agent_options(chat)
+    _session_options(chat)
+
+    verify = _command(
+        commands,
+        "verify",
+        "verify FILE [--json]",
+        "Hold a recorded event stream (JSON lines or server-sent events) against its laws.",
+        "exit status: 0 no breach, 1 breaches, 2 the file cannot be read",
+    )
+    verify.add_argument("file", metavar="FILE", help="the recording; - is standard input")
+    verify.add_argument("--json", action="store_true", help="the result as one JSON object")
+
+    demo = _command(
+        commands,
+        "demo",
+        "demo [options]",
+        "Weather in two cities, a search for warnings, a report, and a name to remember.\n"
+        "The model is the local one, or that of OPENAI_BASE_URL and OPENAI_MODEL, or --model.",
+        "exit status: 0 shown (and with --check, right), 1 not right or failed, 4 a recording was played",
+    )
+    demo.add_argument("--language", choices=("en", "zh", "both"), default="both", help="default: both")
+    _model_options(demo)
+    demo.add_argument("--check", action="store_true", help="fail unless tools, facts and the name were got right")
+    demo.add_argument("--recording", action="store_true", help="play the recording, whatever there is")
+
+    model = _command(commands, "model", "model ACTION", "The weights of the local model.", "")
+    actions = model.add_subparsers(
+        dest="action", title="actions", metavar="ACTION", required=True, parser_class=_Parser
+    )
+    pull = _command(
+        actions, "pull", "model pull [NAME]", "Fetch a model's weights and check them; goes on where it broke off.", ""
+    )
+    pull.add_argument("name", nargs="?", help="which one (default: the one that `local` means)")
+    listing = _command(actions, "list", "model list", "Which models there are, and which of them are here.", "")
+    listing.set_defaults(name=None)
+    return top
+
+
+def _command(commands: Any, name: str, usage: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        usage=f"headwater {usage}",
+        help=description,
+        description=description,
+        epilog=epilog or None,
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+
+
+def _model_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("model")
+    group.add_argument("--model", metavar="SPEC", help="provider:name, a name, or local")
+    group.add_argument("--base-url", metavar="URL", help="a chat-completions endpoint")
+    group.add_argument("--api-key", metavar="KEY", help="its key; a variable such as OPENAI_API_KEY is safer")
+
+
+def _agent_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("agent")
+    group.add_argument(
+        "--tools",
+        metavar="MODULE:NAME",
+        action="append",
+        default=[],
+        help="a function, Tool, list or Toolset; also FILE.py:NAME; may be repeated",
+    )
+    group.add_argument("--instructions", metavar="TEXT", help="the system prompt")
+    group.add_argument("--max-rounds", metavar="N", type=int, help="model turns that may call tools (default 8)")
+    group.add_argument("--temperature", metavar="T", type=float)
+    group.add_argument("--max-tokens", metavar="N", type=int, help="of one model turn")
+
+
+def _session_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("session")
+    group.add_argument("--session", metavar="ID", help="go on with this conversation, and keep it")
+    group.add_argument("--store", metavar="PATH", help="the SQLite file it is kept in (default: the user's data)")

@@ -1,0 +1,162 @@
+"""Reading a run at the terminal: every event to a sink, an interrupt ends the run cleanly, the outcome is a status."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+from headwater.cli import exits
+from headwater.cli.terminal import Terminal
+from headwater.drive.handle import Run
+from headwater.errors import ErrorInfo
+from headwater.events import AgentEvent, Outcome, RunEndEvent, ToolCallEndEvent, ToolStatus
+
+Sink = Callable[[AgentEvent], None]
+
+_SIGNALS = {signal.SIGINT: exits.INTERRUPTED, signal.SIGTERM: exits.TERMINATED}
+
+_HINTS = {
+    "connection_error": "--base-url says where the endpoint is; --model local needs none.",
+    "idle_timeout": "The endpoint fell silent. Ask again, or ask another model.",
+    "provider_error": "The endpoint reports a failure of its own. Ask again, or ask another model.",
+    "stream_truncated": "The answer was cut off on its way. Ask again.",
+    "protocol_error": "Does --base-url name a chat-completions endpoint?",
+    "max_rounds": "--max-rounds allows more.",
+    "store_error": "--store names another file.",
+    "session_busy": "Another run holds this session: wait for it, or name another --session.",
+}
+
+
+class Played:
+    """What became of a run: its last event, its exit status, and what its tools did."""
+
+    def __init__(self) -> None:
+        self.end: RunEndEvent | None = None
+        self.signal: signal.Signals | None = None
+        self.calls = 0
+        self.results = 0
+
+    def note(self, event: AgentEvent) -> None:
+        """Take the next event."""
+        if isinstance(event, ToolCallEndEvent):
+            self.calls += 1
+            self.results += event.status in (ToolStatus.OK, ToolStatus.ERROR)
+        elif isinstance(event, RunEndEvent) and not event.origin.parent_run_id:
+            self.end = event
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        outcome = self.end.outcome if self.end is not None else Outcome.CANCELLED
+        match outcome:
+            case Outcome.COMPLETED:
+                return exits.COMPLETED
+            case Outcome.LIMIT:
+                return exits.LIMIT
+            case Outcome.CANCELLED:
+                return _SIGNALS[self.signal] if self.signal is not None else exits.INTERRUPTED
+            case _:
+                return exits.FAILED
+
+
+async def play(run: Run, sink: Sink) -> Played:
+    """Read a run to its end. SIGINT and SIGTERM cancel it; a second one does not wait for its tools."""
+    played = Played()
+    cancelling: list[asyncio.Task[None]] = []
+
+    def interrupt(number: signal.Signals) -> None:
+        if played.signal is not None:
+            raise KeyboardInterrupt
+        played.signal = number
+        cancelling.append(asyncio.ensure_future(run.cancel(f"stopped by {number.name}")))
+
+    async with run:
+        with _signals(interrupt):
+            while batch := await run.next_batch():
+                for event in batch:
+                    played.note(event)
+                    sink(event)
+            for task in cancelling:
+                await task
+    return played
+
+
+@contextmanager
+def _signals(handle: Callable[[signal.Signals], None]) -> Generator[None]:
+    """Have `handle` called on the running loop for the signals that end a command."""
+    loop = asyncio.get_running_loop()
+    before: list[tuple[signal.Signals, Any]] = []
+    for number in _SIGNALS:
+        try:
+            old = signal.getsignal(number)
+            signal.signal(number, lambda n, _: loop.call_soon_threadsafe(handle, signal.Signals(n)))
+        except ValueError:  # not the main thread: signals are somebody else's
+            break
+        before.append((number, old))
+    try:
+        yield
+    finally:
+        for number, old in before:
+            signal.signal(number, old)
+
+
+def report(played: Played, err: Terminal) -> None:
+    """Say on standard error how the run ended, unless there is nothing to say."""
+    end = played.end
+    if end is None:
+        return
+    error = end.error or ErrorInfo(kind="internal_error", message=f"the run ended {end.outcome}")
+    match end.outcome:
+        case Outcome.COMPLETED:
+            pass
+        case Outcome.LIMIT:
+            err.line("limit: the answer was asked for before the agent was done; --max-rounds allows more", "yellow")
+        case Outcome.CANCELLED:
+            err.line(f"cancelled: {_kept(played, end)}", "yellow")
+        case _:
+            err.error(error.message)
+            for hint in _hints(error, end):
+                err.line(hint, "dim")
+    if err.console.is_terminal:
+        err.line()
+        err.line(_summary(played, end, err.glyphs.dot), "dim")
+
+
+def _kept(played: Played, end: RunEndEvent) -> str:
+    message = end.response.message
+    characters = len(message.text) if message is not None else 0
+    parts = [f"{characters} characters of text"] if characters else []
+    if played.results:
+        parts.append(f"{played.results} tool result{'s' if played.results > 1 else ''}")
+    if not parts:
+        return "nothing had arrived yet"
+    where = f" in session {end.origin.session_id}" if end.origin.session_id else ""
+    return f"kept {' and '.join(parts)}{where}"
+
+
+def _hints(error: ErrorInfo, end: RunEndEvent) -> list[str]:
+    hints: list[str] = []
+    if error.status in (401, 403):
+        hints.append("--api-key gives the key; the provider's variable is safer.")
+    elif error.status == 404:
+        hints.append("--model takes the name by which the endpoint knows the model; --base-url says where it is.")
+    elif error.kind in _HINTS:
+        hints.append(_HINTS[error.kind])
+    message = end.response.message
+    if message is not None and message.interrupted and message.text:
+        hints.append("What is shown above is what had arrived.")
+    return hints
+
+
+def _summary(played: Played, end: RunEndEvent, dot: str) -> str:
+    rounds, usage = end.response.rounds, end.usage
+    parts = [f"{rounds} round{'s' if rounds != 1 else ''}"]
+    if played.calls:
+        parts.append(f"{played.calls} call{'s' if played.calls != 1 else ''}")
+    if usage.input_tokens or usage.output_tokens:
+        parts.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
+    parts.append(f"{end.duration:.1f} s")
+    return dot.join(parts)

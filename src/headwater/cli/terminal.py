@@ -1,0 +1,132 @@
+"""Writing to a terminal, a pipe or a file: styles only where they are wanted, and never a foreign control code."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TextIO
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+# A model or a tool may say anything; on a terminal, an escape sequence would be obeyed. The last group turns text
+# around, so that it reads differently from what it is.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+_PIPE_WIDTH = 160
+"""Cells of a shortened line where there is no terminal to fit."""
+
+
+def clean(text: str) -> str:
+    """The text without control characters; line ends and tabs stay."""
+    return _CONTROL.sub("", text)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        # Not Rich's own exit: the run is ended first.
+        raise BrokenPipeError("whoever read the output is gone")
+
+
+class Glyphs:
+    """The few signs that are drawn, in ASCII where the encoding has no others."""
+
+    def __init__(self, fancy: bool) -> None:
+        self.ok = "✓" if fancy else "+"
+        self.bad = "✗" if fancy else "x"
+        self.off = "–" if fancy else "-"
+        self.back = "↺" if fancy else "<"
+        self.more = "…" if fancy else "..."
+        self.dot = " · " if fancy else ", "
+        self.prompt = "›" if fancy else ">"
+        self.spinner = "dots" if fancy else "line"
+
+
+class Terminal:
+    """One output stream.
+
+    `styled` is whether colours and dimming are written, `live` whether a line may be drawn over again.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue]  # checked above
+        plain = bool(os.environ.get("NO_COLOR"))
+        self.console = _Console(
+            file=stream,
+            color_system=None if plain else "auto",
+            highlight=False,
+            markup=False,
+            emoji=False,
+            soft_wrap=True,
+        )
+        self.styled = self.console.is_terminal and not plain and not self.console.is_dumb_terminal
+        self.live = self.styled and stream.isatty()
+        self.glyphs = Glyphs(_can_write("✓✗–↺…·›⠋", stream))
+        self._status: Status | None = None
+
+    @property
+    def width(self) -> int:
+        """Cells that a shortened line may take."""
+        return self.console.width - 1 if self.console.is_terminal else _PIPE_WIDTH
+
+    def write(self, text: str, style: str = "") -> None:
+        """Write text as it is, with no line end added."""
+        self.settle()
+        self.console.print(Text(text, style=style, end=""), end="")
+
+    def line(self, text: Text | str = "", style: str = "") -> None:
+        """Write a line."""
+        line = text if isinstance(text, Text) else Text(text, style=style)
+        self.console.print(line)
+
+    def error(self, message: str) -> None:
+        """The one line that says what went wrong."""
+        self.line(Text.assemble(("headwater: error: ", "bold red"), (clean(message), "red")))
+
+    def busy(self, text: str) -> None:
+        """Show what is being waited for, on a line that goes away; nothing where it could not go away."""
+        if not self.live:
+            return
+        line = Text(self.cut(clean(text), self.width - 4), style="dim")
+        if self._status is None:
+            self._status = Status(
+                line, console=self.console, spinner=self.glyphs.spinner, spinner_style="dim", refresh_per_second=8
+            )
+            self._status.start()
+        else:
+            self._status.update(line)
+
+    def settle(self) -> None:
+        """Take the line of `busy` away."""
+        status, self._status = self._status, None
+        if status is not None:
+            status.stop()
+
+    def cut(self, text: str, cells: int) -> str:
+        """The text in at most so many cells, with a sign where it goes on."""
+        if cell_len(text) <= cells:
+            return text
+        more = self.glyphs.more
+        return set_cell_size(text, max(0, cells - len(more))).rstrip() + more
+
+
+def _can_write(text: str, stream: TextIO) -> bool:
+    try:
+        text.encode(stream.encoding or "ascii")
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def output_terminal() -> Terminal:
+    """Standard output."""
+    return Terminal(sys.stdout)
+
+
+def error_terminal() -> Terminal:
+    """Standard error."""
+    return Terminal(sys.stderr)

@@ -1,0 +1,120 @@
+"""`headwater verify`: the laws of the event stream, held against a recording."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from headwater.cli import exits
+from headwater.cli.args import Options
+from headwater.cli.run import binary
+from headwater.cli.terminal import Terminal, output_terminal
+from headwater.errors import UsageError
+from headwater.events import AgentEvent, decode_event
+from headwater.testing.laws import find_violations
+
+_OTHER_FIELDS = (b":", b"event:", b"id:", b"retry:")
+"""How lines of server-sent events begin that carry no event."""
+_SHOWN = 60
+_MOST = 100
+"""Violations that are printed for eyes: one lost event can break a law at each later one."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A violation of a law and its place. `line` counts from 1; 0 is the whole file."""
+
+    law: str
+    message: str
+    line: int
+    seq: int
+    run_id: str
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What was found in a recording."""
+
+    file: str
+    events: int
+    runs: int
+    violations: list[Found]
+
+
+def main(options: Options) -> int:
+    """Verify it and print what was found."""
+    result = verify(options.file)
+    if options.json:
+        sys.stdout.write(msgspec.json.encode(result).decode() + "\n")
+    else:
+        _print(result, output_terminal())
+    return exits.FAILED if result.violations else exits.COMPLETED
+
+
+def verify(file: str) -> Result:
+    """Every violation in a recording: JSON lines, or server-sent events with one event a data line.
+
+    `-` is standard input. Raises `UsageError` if it cannot be read.
+    """
+    roots: dict[str, list[tuple[int, AgentEvent]]] = {}
+    violations: list[Found] = []
+    for number, line in enumerate(_read(file).splitlines(), 1):
+        payload = _payload(line)
+        if not payload:
+            continue
+        try:
+            event = decode_event(payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            shown = payload[:_SHOWN].decode("utf-8", "replace")
+            violations.append(Found("L7", f"no event ({error}): {shown}", number, 0, ""))
+        else:
+            roots.setdefault(event.origin.root_run_id, []).append((number, event))
+    for root, numbered in roots.items():
+        lines = {event.seq: number for number, event in reversed(numbered)}
+        violations += [
+            Found(one.law, one.message, lines.get(one.seq, 0), one.seq, root)
+            for one in find_violations([event for _, event in numbered])
+        ]
+    if not roots and not violations:
+        violations.append(Found("L1", "there are no events", 0, 0, ""))
+    violations.sort(key=lambda violation: violation.line)
+    name = "standard input" if file == "-" else file
+    return Result(name, sum(map(len, roots.values())), len(roots), violations)
+
+
+def _read(file: str) -> bytes:
+    if file == "-":
+        return binary(sys.stdin).read()
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _payload(line: bytes) -> bytes:
+    """The event that a line carries, still as JSON; empty if it carries none."""
+    line = line.removeprefix(b"\xef\xbb\xbf").strip()
+    if line.startswith(b"data:"):
+        line = line[len(b"data:") :].strip()
+    elif line.startswith(_OTHER_FIELDS):
+        return b""
+    return b"" if line == b"[DONE]" else line
+
+
+def _print(result: Result, out: Terminal) -> None:
+    for violation in result.violations[:_MOST]:
+        place = f"{result.file}:{violation.line}" if violation.line else result.file
+        seq = f" (seq {violation.seq})" if violation.seq else ""
+        out.line(f"{place}: {violation.law}: {violation.message}{seq}")
+    if len(result.violations) > _MOST:
+        out.line(f"{out.glyphs.more} and {len(result.violations) - _MOST} more; --json gives all")
+    counted = f"{_count(result.events, 'event')} of {_count(result.runs, 'run')}"
+    if result.violations:
+        number = len(result.violations)
+        out.line(f"{result.file}: {number} {'violation' if number == 1 else 'violations'} in {counted}", "bold red")
+    else:
+        out.line(f"{result.file}: {counted}, every law is kept", "green")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
