@@ -7,7 +7,6 @@ from pathlib import Path
 from headwater.errors import UsageError
 from headwater.store.base import Store
 from headwater.store.memory import MemoryStore
-from headwater.store.sqlite import SQLiteStore
 
 
 def open_store(spec: str | Path | Store) -> Store:
@@ -17,16 +16,22 @@ def open_store(spec: str | Path | Store) -> Store:
     `UsageError` for anything else.
     """
     if isinstance(spec, Path):
-        return SQLiteStore(spec)
+        return _file(spec)
     if isinstance(spec, str):
         if spec == ":memory:":
             return MemoryStore()
         if "://" in spec:
             scheme = spec.partition("://")[0]
             raise UsageError(f"There is no store for {scheme}:// addresses: give the path of a file, or a store object")
-        return SQLiteStore(spec)
+        return _file(spec)
     _check(spec)
     return spec
+
+
+def _file(path: str | Path) -> Store:
+    from headwater.store.sqlite import SQLiteStore  # only where there is a file: see the package
+
+    return SQLiteStore(path)
 
 
 def _check(value: object) -> None:
