@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -20,6 +21,8 @@ LINGER = 0.25
 """Seconds that a response may take to end after the answer's end, so that its connection can be used again."""
 
 _READ_AHEAD = 64 * 1024
+
+_WHOLE = 1024 * 1024  # bytes; aiohttp warns where more than that is to be written in one piece
 
 
 class _Pool:
@@ -161,7 +164,7 @@ class Transport:
             async with asyncio.timeout(self._idle_timeout):
                 response = await pool.session.post(
                     self.url,
-                    data=data,
+                    data=data if len(data) <= _WHOLE else io.BytesIO(data),
                     headers=self._headers,
                     timeout=self._timeout,
                     allow_redirects=False,
