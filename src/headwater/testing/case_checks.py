@@ -41,11 +41,11 @@ _WORDS = {
     "qs": f"{_QUOTED}(?:(?:, and |, or |, | and | or ){_QUOTED})*",
     "s": "\\d+(?:\\.\\d+)?",
     "int": "\\d+",
-    "id": "[\\w.-]+",
+    "id": "(?!(?:it|no|nothing|there|the|one|both)\\b)[\\w.-]+",
     "req": f"(?:(?:the )?{_ORDINAL} request|request (?:\\d+))",
     "reqs": f"(?:(?:in )?(?:any|every|each|all|no|the {_ORDINAL}|requests?)(?: of the)?(?: \\d+| requests?)?"
     "(?:(?:, and |, | and )(?:in )?(?:the )?(?:requests? )?(?:\\d+))*)",
-    "run": f"(?:the |that |this )?(?:{_ORDINAL} )?(?:run|turn)(?: \\d+)?",
+    "run": f"(?:(?:the |that |this )?(?:{_ORDINAL} )?(?:run|turn)(?: \\d+)?|the {_ORDINAL})",
     "kind": "[a-z]+(?:_[a-z]+)+",
     "rest": ".+",
 }

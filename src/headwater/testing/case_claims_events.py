@@ -37,6 +37,7 @@ def _order(scene: Scene, found: Found) -> Why:
 
 @claim(
     f"(?:there (?:is|are) )?(?:only |exactly )?{{n}} {{event}}(?: events?)?(?: {_COMES})?(?: for {{id}})?",
+    "{event}(?: events?)? (?:is|are) (?P<times>not|never) (?:delivered|sent|seen|given out|emitted)(?: for {id})?",
     f"{{event}}(?: events?)? {_COMES} (?P<times>exactly once|once|only once|twice)(?: for {{id}})?",
 )
 def _how_often(scene: Scene, found: Found) -> Why:
@@ -104,6 +105,7 @@ def _never_shown(scene: Scene, found: Found) -> Why:
 @claim(
     "(?:the )?(?:whole )?(?P<what>text|thinking)(?: that is)?(?: given out| streamed| shown)? (?:is|reads) {q}",
     "{q} is (?:given out|streamed|delivered|shown|seen) (?:exactly |only )?once",
+    "{q} is (?:not|never) (?:given out|streamed|delivered|shown|seen) twice",
 )
 def _shown(scene: Scene, found: Found) -> Why:
     words = found.groupdict()
@@ -131,6 +133,33 @@ def _none_lost(scene: Scene, found: Found) -> Why:
         if run.streamed != run.text:
             return f"run {n}: {len(run.streamed)} characters were streamed, the answer has {len(run.text)}"
     return None
+
+
+@claim(
+    "(?:the )?(?:first )?{event}(?: events?)? (?:reach(?:es)?|gets? to|arrives? at|is (?:seen|read) by) the consumer "
+    "before (?:the|its|a) (?:\\w+'s )?last frame is (?:sent|written)",
+    "(?:the )?(?:first )?{event}(?: events?)? (?:comes?|arrives?|is delivered|are delivered) before "
+    "(?:the|its|a) (?:\\w+'s )?last frame(?: is (?:sent|written))?",
+)
+def _before_last_frame(scene: Scene, found: Found) -> Why:
+    item = _first(scene, found["event"])
+    if item is None:
+        return f"it never came: {described(scene.seen.items())}"
+    ends = [r.last_write for r in scene.seen.requests if r.last_write is not None and r.last_write > r.at]
+    later = [at for at in ends if at > item.at]
+    return None if later else "the server had written everything by then"
+
+
+@claim(
+    "(?:the )?(?:first )?{event}(?: event)? (?:comes?|arrives?|is (?:out|delivered|seen)) within {s} s(?:econds?)?"
+    "(?: (?:of|after) (?:the )?(?:start|beginning|request|run's start|beginning of the run))?"
+)
+def _soon(scene: Scene, found: Found) -> Why:
+    item = _first(scene, found["event"])
+    if item is None:
+        return f"it never came: {described(scene.seen.items())}"
+    took = item.at - scene.seen.runs[0].started
+    return None if took <= float(found["s"]) else Slow(f"it came after {took:.3f} s")
 
 
 @claim("the (?:partial )?text (?:that )?(?:was|had been) (?:given out|streamed) is (?:kept|in the (?:result|response))")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.testing.case_checks import Found, Scene, Why, claim, quoted
-from headwater.testing.case_claims_requests import all_text
+from headwater.testing.case_checks import Found, Scene, Why, claim, count, position, quoted
+from headwater.testing.case_claims_requests import all_text, some_requests
 from headwater.testing.case_json import show, text_of
 from headwater.testing.case_match import MessageRules, pairing_errors
 
@@ -29,6 +29,52 @@ def _history_whole(scene: Scene, found: Found) -> Why:
         return f"the user said {said}, stored is {stored}"
     answers = [m for m in have[len(preset) :] if m.get("role") == "assistant"]
     return None if answers else "no answer is stored"
+
+
+@claim("<history> (?:<has>|counts) (?:only |exactly )?{n} messages?")
+def _history_length(scene: Scene, found: Found) -> Why:
+    got = len(scene.seen.only_history())
+    return None if got == count(found["n"]) else f"it has {got} messages"
+
+
+@claim(
+    "nothing of the (?:failed|first|withdrawn|discarded) (?:attempt|try|answer|text) is (?:stored|kept|in <history>)",
+    "<history> <has> nothing of the (?:failed|first|withdrawn|discarded) (?:attempt|try|answer|text)",
+)
+def _withdrawn_not_stored(scene: Scene, found: Found) -> Why:
+    stored = all_text(scene.seen.only_history())
+    for run in scene.seen.runs:
+        for text in run.withdrawn:
+            # What the second try says again is no trace of the first.
+            if text.strip() and stored.count(text) > run.text.count(text):
+                return f"{text!r} is stored"
+    return None
+
+
+@claim(
+    "(?:no (?:message|text)|nothing) of (?:one|any|the {ord}) session (?:is|gets|comes|appears) (?:in|into) "
+    "(?:(?:a |any |the )?requests? of )?(?:the other|another|the {ord:other})(?: session)?(?:'s)?(?: requests?)?",
+    "the sessions are kept apart",
+)
+def _sessions_apart(scene: Scene, found: Found) -> Why:
+    for run in scene.seen.runs:
+        foreign = [r.prompt for r in scene.seen.runs if r.session != run.session and r.prompt]
+        for request in scene.seen.requests:
+            if run.started <= request.at <= run.ended and request.last_user_text == run.prompt:
+                bad = [text for text in foreign if text in all_text(request.messages)]
+                if bad:
+                    return f"request {request.n} of session {run.session} holds {bad}"
+    return None if len({r.session for r in scene.seen.runs}) > 1 else "there is only one session"
+
+
+@claim("the (?:text|answer) of (?:the )?{run} is (?P<no>not )?in {req}")
+def _text_of_run(scene: Scene, found: Found) -> Why:
+    run = scene.seen.runs[position(found["run"], len(scene.seen.runs)) - 1]
+    chosen = some_requests(scene, found["req"])
+    if not chosen or not run.text:
+        return f"there is no such request or the run has no text: {run.text!r}"
+    there = run.text in all_text(chosen[0].messages)
+    return None if there != bool(found["no"]) else f"request {chosen[0].n}: {show(chosen[0].messages)}"
 
 
 @claim(

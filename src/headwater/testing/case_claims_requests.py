@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from headwater.testing.case_checks import Found, Scene, Why, claim, count, position, quoted
+from headwater.testing.case_checks import Found, Scene, Slow, Why, claim, count, position, quoted
 from headwater.testing.case_json import Json, as_object, as_objects, show, text_of
 from headwater.testing.case_match import pairing_errors
 from headwater.testing.case_server import SeenRequest
@@ -81,6 +81,21 @@ def _no_more_requests(scene: Scene, found: Found) -> Why:
     return None if retried <= 0 or "retr" not in found[0] else f"{len(scene.seen.requests)} requests were made"
 
 
+@claim(
+    "{req} (?:comes|is (?:made|sent)) (?P<how>at least|not before|within|at most) {s} s(?:econds?)? after {req:other}",
+    "(?:the )?(?:wait|pause|time) between {req:other} and {req} is (?P<how>at least|at most) {s} s(?:econds?)?",
+)
+def _request_gap(scene: Scene, found: Found) -> Why:
+    numbers = [position(found[name], len(scene.seen.requests)) for name in ("other", "req")]
+    if not all(1 <= n <= len(scene.seen.requests) for n in numbers):
+        return f"only {len(scene.seen.requests)} requests were made"
+    first, second = (scene.seen.requests[n - 1] for n in numbers)
+    gap, limit = second.at - first.at, float(found["s"])
+    if found["how"].lower() in ("at least", "not before"):
+        return None if gap >= limit else f"{gap:.3f} s lie between them"
+    return None if gap <= limit else Slow(f"{gap:.3f} s lie between them")
+
+
 # --- keys and texts --------------------------------------------------------------------------------------------------
 
 
@@ -108,14 +123,14 @@ def _no_key(scene: Scene, found: Found) -> Why:
 
 
 @claim(
-    "(?:the )?{id}(?: field| key)? is (?P<how>present|sent|there|absent|missing|not sent|not present|kept) "
+    "(?:the )?{id}(?: field| key)? is (?P<how>present |sent |there |absent |missing |not |not sent |not present |kept )"
     "(?P<where>in {reqs})"
 )
 def _key_in(scene: Scene, found: Found) -> Why:
     key, chosen = _field(scene, found["id"]), _named_requests(scene, found["where"])
     if isinstance(chosen, str):
         return chosen
-    wanted = found["how"].lower() in ("present", "sent", "there", "kept")
+    wanted = found["how"].strip().lower() in ("present", "sent", "there", "kept")
     bad = [r.n for r in chosen if any(_has_key(m, key) for m in r.messages) != wanted]
     return f"{key} is {'missing from' if wanted else 'in'} requests {bad}" if bad else None
 
@@ -254,6 +269,45 @@ def _offers(scene: Scene, found: Found) -> Why:
         return f"only {len(scene.seen.requests)} requests were made"
     without = "no" in found[0].lower().split() or "not" in found[0].lower().split()
     return None if bool(chosen[0].tool_names) != without else f"it offers {chosen[0].tool_names}"
+
+
+@claim(
+    "{req} offers the same tools as {req:other}",
+    "{req} and {req:other} offer the same tools",
+    "(?:every|each) request offers the same tools",
+)
+def _same_tools(scene: Scene, found: Found) -> Why:
+    words = found.groupdict()
+    names = [words[name] for name in ("req", "other") if words.get(name)]
+    chosen = [r for name in names for r in some_requests(scene, name)] if names else scene.seen.requests
+    if len(chosen) < max(len(names), 1):
+        return f"only {len(scene.seen.requests)} requests were made"
+    offered = [r.tool_names for r in chosen]
+    return None if all(o == offered[0] for o in offered) else f"they offer {offered}"
+
+
+@claim(
+    "(?:the )?(?P<role>system|user|assistant|tool) (?:prompt|message) is the (?P<place>first|last) message (?:of|in) "
+    "(?P<where>{reqs}|{req})"
+)
+def _role_at(scene: Scene, found: Found) -> Why:
+    chosen = some_requests(scene, found["where"])
+    at = 0 if found["place"].lower() == "first" else -1
+    bad = [r.n for r in chosen if not r.messages or r.messages[at].get("role") != found["role"].lower()]
+    return f"not so in requests {bad}" if bad or not chosen else None
+
+
+@claim(
+    "(?P<where>{req}) (?:has|holds|contains) (?:only |exactly )?{n} (?:(?P<role>system|user|assistant|tool) )?"
+    "messages?(?: (?:in all|altogether))?"
+)
+def _message_count(scene: Scene, found: Found) -> Why:
+    chosen = some_requests(scene, found["where"])
+    if not chosen:
+        return f"only {len(scene.seen.requests)} requests were made"
+    role = found["role"]
+    got = sum(role is None or m.get("role") == role.lower() for m in chosen[0].messages)
+    return None if got == count(found["n"]) else f"it has {got}"
 
 
 @claim(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from headwater.events import ReasonEndEvent
 from headwater.testing.case_checks import Found, Scene, Slow, Why, claim, position
 from headwater.testing.case_run import HANG
 from headwater.testing.case_seen import RunSeen
@@ -88,6 +89,27 @@ def _the_same(scene: Scene, found: Found) -> Why:
     return Slow(text) if all(f.timing for f in findings) else text
 
 
+@claim(
+    "(?:the )?(?:run's )?usage(?: of the run)? is {int} prompt and {int:completion} completion(?: tokens)?",
+    "(?:the )?(?:run's )?usage(?: of the run)? is {int}(?: prompt tokens)? and {int:completion}(?: completion tokens)?",
+)
+def _usage_is(scene: Scene, found: Found) -> Why:
+    ends = [run.end for run in scene.seen.runs if run.end is not None]
+    got = [(end.usage.input_tokens, end.usage.output_tokens) for end in ends]
+    return None if (int(found["int"]), int(found["completion"])) in got else f"it is {got}"
+
+
+@claim("(?:the )?(?:run's )?usage(?: of the run)? is the sum (?:of|over) (?:both|all|the) (?:requests?|turns|rounds)")
+def _usage_sum(scene: Scene, found: Found) -> Why:
+    for n, run in enumerate(scene.seen.runs, 1):
+        parts = [s.event.usage for s in run.events if isinstance(s.event, ReasonEndEvent) and s.event.usage]
+        want = sum(p.input_tokens for p in parts), sum(p.output_tokens for p in parts)
+        got = (run.end.usage.input_tokens, run.end.usage.output_tokens) if run.end else None
+        if want != got:
+            return f"run {n}: the sum is {want}, the usage {got}"
+    return None
+
+
 # --- time ------------------------------------------------------------------------------------------------------------
 
 
@@ -128,11 +150,14 @@ def _beside(scene: Scene, found: Found) -> Why:
     "no (?:task|coroutine)(?: (?:of|started by) (?:the|any|a) run)? is (?:left(?: over| behind)?|alive|running)",
     "(?:all|every) tasks?(?: of the run)? (?:is|are) (?:over|done|finished|gone)",
     "nothing (?:of the run )?is left(?: running)?",
+    "no (?:task|thread)(?: or task| or thread)?(?: of the run)? is left(?: over| behind)?",
 )
 def _no_tasks(scene: Scene, found: Found) -> Why:
     for n, run in enumerate(scene.seen.runs, 1):
         if run.tasks_left:
             return f"run {n} left {run.tasks_left}"
+        if "thread" in found[0].lower() and run.threads_left:
+            return f"run {n} left the threads {run.threads_left}"
     return None
 
 

@@ -53,7 +53,10 @@ def _result_has(scene: Scene, found: Found) -> Why:
     return None
 
 
-@claim("(?:the )?results? (?:for|of) {id} (?:<lacks>|do(?:es)? not name) {qs}")
+@claim(
+    "(?:the )?results? (?:for|of) {id} (?:<lacks>|do(?:es)? not name) {qs}",
+    "(?:the )?results? (?:for|of) {id} <has> neither (?P<qs>'[^']*' nor '[^']*')",
+)
 def _result_lacks(scene: Scene, found: Found) -> Why:
     texts = _results(scene, found["id"])
     if isinstance(texts, str):
@@ -142,7 +145,11 @@ def _result_there(scene: Scene, found: Found) -> Why:
     return None if all(texts) else "the result is empty"
 
 
-@claim("(?:the )?results? (?:for|of) {id} is (?:marked as )?an error(?: result)?", "{id} ends (?:as|with) an error")
+@claim(
+    "(?:the )?results? (?:for|of) {id} is (?:marked as )?an error(?: result)?",
+    "{id} ends (?:as|with) an error",
+    "tool_end:{id} is (?:marked as )?an error",
+)
 def _result_is_error(scene: Scene, found: Found) -> Why:
     ends = _ends(scene, found["id"])
     bad = [e.status for e in ends if e.status in (ToolStatus.OK,)]
@@ -193,6 +200,7 @@ def _tool_texts(messages: list[Json], tool: str) -> list[str]:
 @claim(
     "(?:the |a )?(?:late )?results? of {id} (?:is|are) (?:dropped|ignored|thrown away|not (?:stored|sent|used|kept))",
     "nothing of {id}(?:'s result)? (?:is|gets|comes) (?:in|into) (?:the history|any (?:later )?request)",
+    "(?:the )?(?:late )?results? of {id} (?:does not|never) reach(?:es)? (?:the history|any (?:later )?request)",
 )
 def _result_dropped(scene: Scene, found: Found) -> Why:
     returned = [r.returned for r in _runs_of(scene, found["id"]) if r.returned]
@@ -201,11 +209,25 @@ def _result_dropped(scene: Scene, found: Found) -> Why:
     return f"{bad} was stored or sent" if bad else None
 
 
+_STATUSES = "|".join(status.value for status in ToolStatus)
+
+
+@claim(
+    f"tool_end:{{id}} (?:says|is|is marked(?: as)?|has (?:the )?status|ends) '?(?P<status>{_STATUSES})'?",
+    f"{{id}} ends (?:as |with (?:the )?status )?'?(?P<status>{_STATUSES})'?",
+)
+def _status_is(scene: Scene, found: Found) -> Why:
+    statuses = [str(e.status) for e in _ends(scene, found["id"])]
+    return None if statuses and set(statuses) == {found["status"].lower()} else f"its ends say {statuses}"
+
+
 # --- whether a tool ran ----------------------------------------------------------------------------------------------
 
 
 def _runs_of(scene: Scene, tool: str) -> list[ToolRun]:
-    """Executions of a tool by its name, or of the tool that a call (by its id) names."""
+    """Executions of a tool by its name, of the tool that a call (by its id) names, or of "the tool": all."""
+    if tool in ("tool", "tools"):
+        return scene.seen.tool_runs
     runs = [r for r in scene.seen.tool_runs if r.name == tool]
     if runs or any(t["name"] == tool for t in scene.case.tools):
         return runs
@@ -237,17 +259,18 @@ def _added_not_run(scene: Scene, found: Found) -> Why:
 
 
 @claim(
-    "{id} (?:is|was) (?:not|never) (?:run|executed|started|called)(?: again)?",
-    "{id} (?:does not|did not|never) (?:runs?|starts?|ran)(?: again)?",
+    "(?:the )?{id} (?:is|was) (?:not|never) (?:run|executed|started|called)(?: again)?",
+    "(?:the )?{id} (?:does not|did not|never) (?:runs?|starts?|ran)(?: again)?",
+    "{id} (?:is|was) (?:not|never) (?:run|executed|called) twice",
 )
 def _tool_not_run(scene: Scene, found: Found) -> Why:
-    allowed = 1 if found[0].lower().endswith("again") else 0
+    allowed = 1 if found[0].lower().endswith(("again", "twice")) else 0
     ran = len(_runs_of(scene, found["id"]))
     return None if ran <= allowed else f"it ran {ran} times"
 
 
 @claim(
-    "{id} (?:runs|ran|is run|was run|is executed|is called) (?:only |exactly )?"
+    "(?:the )?{id} (?:runs|ran|is run|was run|is executed|is called) (?:only |exactly )?"
     "(?P<times>once|twice|(?:one|two|three|four|\\d+) times?)"
 )
 def _tool_times(scene: Scene, found: Found) -> Why:
@@ -276,8 +299,8 @@ def _not_started_or_error(scene: Scene, found: Found) -> Why:
 
 
 @claim(
-    "(?:the tool )?{id} (?:saw|sees|noticed|notices|was told of|gets|got) (?:its|the|a) cancel(?:lation)?",
-    "(?:the tool )?{id} (?:is|was|has been) cancelled",
+    "(?:the |the tool )?{id} (?:saw|sees|noticed|notices|was told of|gets|got) (?:its|the|a) cancel(?:lation)?",
+    "(?:the |the tool )?{id} (?:is|was|has been) cancelled",
 )
 def _saw_cancel(scene: Scene, found: Found) -> Why:
     runs = _runs_of(scene, found["id"])
@@ -297,6 +320,18 @@ def _overlap(scene: Scene, found: Found) -> Why:
         return f"{len(runs)} tools ran"
     begins, ends = max(r.started for r in runs), min(r.ended or 0.0 for r in runs)
     return None if begins < ends else Slow(f"the last began {begins - ends:.2f} s after the first had ended")
+
+
+@claim(
+    "{id} (?:ends|is over|finishes|returns) (?P<where>before|after) {id:other}(?: (?:ends|is over|finishes|returns))?"
+)
+def _ends_before(scene: Scene, found: Found) -> Why:
+    a, b = _runs_of(scene, found["id"]), _runs_of(scene, found["other"])
+    if not a or not b:
+        return f"they ran {len(a)} and {len(b)} times"
+    first, second = (a[0], b[0]) if found["where"] == "before" else (b[0], a[0])
+    ends = first.ended or 0.0, second.ended or 0.0
+    return None if ends[0] < ends[1] else Slow(f"{first.name} ended {ends[0] - ends[1]:.3f} s later")
 
 
 @claim(

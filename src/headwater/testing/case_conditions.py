@@ -15,9 +15,12 @@ def _replies(scene: Scene, change: Any) -> Case:
     return scene.case.changed(replies=[change(n, reply) for n, reply in enumerate(raw, 1)])
 
 
-@condition("with(?: an?)?(?: HTTP)? status {int} instead(?: of {int:old})?", "with(?: an?)? {int} instead of {int:old}")
+@condition(
+    "with(?: an?| the)?(?: HTTP)? status {int}(?: instead(?: of {int:old})?)?",
+    "with(?: an?)? {int} instead of {int:old}",
+)
 async def _other_status(scene: Scene, found: Found) -> Scene:
-    new, old = int(found["int"]), found["old"]
+    new, old = int(found["int"]), found.groupdict().get("old")
 
     def change(n: int, reply: Json) -> Json:
         status = int(reply.get("status", 200))
@@ -42,7 +45,7 @@ async def _date_header(scene: Scene, found: Found) -> Scene:
     return await scene.again(_change_header(scene, found["id"], f"{{http-date+{count(found['n'])}}}"))
 
 
-@condition("with (?:the header )?{id:header}(?: set)? (?:to|of|=) '?(?P<value>[^' ]+)'?")
+@condition("with (?:the header )?{id:header}(?::|(?: set)? (?:to|of|=))? '?(?P<value>[^' ]+)'?")
 @only_if(lambda case, found: _some_header(case, found["header"]))
 async def _header(scene: Scene, found: Found) -> Scene:
     return await scene.again(_change_header(scene, found["header"], found["value"]))
@@ -62,7 +65,7 @@ def _some_header(case: Case, name: str) -> bool:
     return any(_has_header(reply, name) for reply in as_objects(case.input.get("replies")))
 
 
-@condition("with (?:the )?(?:setting )?{id:setting}(?: set)? (?:to|of|=|at) '?(?P<value>[^' ]+)'?")
+@condition("with (?:the )?(?:setting )?{id:setting}(?:(?: set)? (?:to|of|=|at))? '?(?P<value>[^' ]+)'?")
 @only_if(lambda case, found: found["setting"] in case.settings)
 async def _setting(scene: Scene, found: Found) -> Scene:
     try:
@@ -164,7 +167,7 @@ async def _effect(scene: Scene, found: Found) -> Scene:
     return await scene.again(effect=found["effect"])
 
 
-@condition("with (?P<end>eof|reset|hold) instead of (?P<old>eof|reset|hold)")
+@condition("with (?:(?:the )?end )?(?P<end>eof|reset|hold) instead of (?P<old>eof|reset|hold)")
 async def _other_end(scene: Scene, found: Found) -> Scene:
     def change(n: int, reply: Json) -> Json:
         return {**reply, "end": found["end"]} if reply.get("end", "eof") == found["old"] else reply

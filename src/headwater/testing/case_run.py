@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import re
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -220,7 +221,7 @@ class _Execution:
             await self._one_run(agent, run, [])
 
     async def _one_run(self, agent: ReActAgent, seen: RunSeen, actions: list[Json]) -> None:
-        before = asyncio.all_tasks()
+        before, threads = asyncio.all_tasks(), set(threading.enumerate())
         seen.started = time.monotonic()
         run = agent.stream(seen.prompt, session=seen.session)
         consumer = Consumer(
@@ -242,6 +243,7 @@ class _Execution:
         seen.ended = time.monotonic()
         if seen.stopped_at is None:
             seen.tasks_left = self.tasks_since(before)
+        seen.threads_left = [t.name for t in threading.enumerate() if t not in threads and t.is_alive()]
         if consumer.actions_left and not seen.hung:
             raise CaseError(f"the action {consumer.actions_left[0]} never became due in run {seen.prompt!r}")
 

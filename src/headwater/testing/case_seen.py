@@ -140,6 +140,7 @@ class RunSeen:
         self.raised: BaseException | None = None
         self.hung = False
         self.tasks_left: list[str] = []
+        self.threads_left: list[str] = []
 
     @property
     def end(self) -> RunEndEvent | None:
@@ -177,6 +178,23 @@ class RunSeen:
                 case _:
                     pass
         return "".join(text)
+
+    @property
+    def withdrawn(self) -> list[str]:
+        """The visible text of each attempt that was discarded."""
+        texts: list[str] = []
+        text = ""
+        for seen in self.events:
+            match seen.event:
+                case ReasonStartEvent():
+                    text = ""
+                case ReasonDiscardEvent():
+                    texts.append(text)
+                case ReasonDeltaEvent(chat_type=kind, text=piece) if _DELTAS.get(kind) == "text":
+                    text += piece
+                case _:
+                    pass
+        return texts
 
     @property
     def error(self) -> Json | None:

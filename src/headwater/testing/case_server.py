@@ -36,7 +36,11 @@ class Connection:
 
 
 class SeenRequest:
-    """One request as it came. `answered` is when its reply was fully written (None: not, or held open)."""
+    """One request as it came.
+
+    `last_write` is when the last piece of its reply's body was begun, `answered` when the reply was complete (None:
+    not, or it is held open).
+    """
 
     def __init__(self, n: int, path: str, headers: Mapping[str, str], body: Json, connection: Connection) -> None:
         self.n = n
@@ -46,6 +50,7 @@ class SeenRequest:
         self.connection = connection
         self.at = time.monotonic()
         self.answered: float | None = None
+        self.last_write: float | None = None
         self.reply: Reply | None = None
         self.broken_off = False
 
@@ -143,7 +148,7 @@ class CaseServer:
         gone.add_done_callback(self.tasks.discard)
         gone.add_done_callback(lambda _: _note_close(connection, reader))
         try:
-            await self._answer(writer, reply, gone)
+            await self._answer(writer, request, reply, gone)
             if reply.end == "eof":
                 request.answered = time.monotonic()
             request.broken_off = reply.end == "eof" and connection.closed_by_client is not None
@@ -195,7 +200,9 @@ class CaseServer:
         refusal = {"error": {"message": f"no reply is scripted for request {request.n}", "code": "surplus"}}
         return Reply(body=json.dumps(refusal).encode(), status=400, headers=(("Content-Type", "application/json"),))
 
-    async def _answer(self, writer: asyncio.StreamWriter, reply: Reply, gone: asyncio.Future[bytes]) -> None:
+    async def _answer(
+        self, writer: asyncio.StreamWriter, request: SeenRequest, reply: Reply, gone: asyncio.Future[bytes]
+    ) -> None:
         headers = {"content-type": ("Content-Type", "text/event-stream; charset=utf-8")}
         headers.update({k.lower(): (k, _HTTP_DATE.sub(_http_date, v)) for k, v in reply.headers})
         chunked = "content-length" not in headers
@@ -207,6 +214,7 @@ class CaseServer:
         pieces = _pieces(reply.body, reply.cuts)
         last = len(pieces) - 1
         for i, piece in enumerate(pieces):
+            request.last_write = time.monotonic()
             await self._write(writer, piece, chunked)
             if gone.done():
                 return
