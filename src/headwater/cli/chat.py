@@ -38,6 +38,8 @@ def _loop(runner: asyncio.Runner, agent: Agent, options: Options, out: Terminal,
         try:
             line = _ask(out)
         except EOFError:
+            if out.console.is_terminal:
+                out.line()
             return status
         except KeyboardInterrupt:
             out.line()
@@ -49,7 +51,7 @@ def _loop(runner: asyncio.Runner, agent: Agent, options: Options, out: Terminal,
             out.line(_HELP.format(where=f" in session {options.session}" if options.session else " until then"), "dim")
         elif line:
             played = runner.run(_answer(agent, line, options, out))
-            report(played, err)
+            report(played, err, session=options.session)
             out.line()
             status = exits.FAILED if played.status == exits.FAILED else status
 

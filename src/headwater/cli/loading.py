@@ -17,7 +17,6 @@ from headwater.core.policy import DEFAULT_LIMITS
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.errors import UsageError
-from headwater.store.opening import open_store
 from headwater.tools.tool import Tool
 from headwater.tools.toolset import Toolset
 
@@ -154,10 +153,10 @@ def make_agent(options: Options) -> Agent:
     if options.tools:
         raise UsageError("--tools: an agent of yours has its own tools; leave one of the two out")
     agent = load_agent(options.agent)
-    if options.store is not None or (store is not None and not agent.keeps_events):
-        # It has no file of its own to keep the session in, or another one was asked for.
-        agent.store = open_store(cast("Path", store))
-    return agent
+    if options.store is None and (store is None or agent.keeps_events):
+        return agent
+    # It has no file of its own to keep the session in, or another one was asked for.
+    return Agent(agent.name, agent.kind, agent.settings, store)
 
 
 def run_overrides(options: Options) -> dict[str, Any]:

@@ -103,11 +103,13 @@ def _signals(handle: Callable[[signal.Signals], None]) -> Generator[None]:
             signal.signal(number, old)
 
 
-def report(played: Played, err: Terminal) -> None:
+def report(played: Played, err: Terminal, *, session: str | None = None) -> None:
     """Say on standard error how the run ended, unless there is nothing to say."""
     end = played.end
     if end is None:
         return
+    if err.console.is_terminal:
+        err.line()
     error = end.error or ErrorInfo(kind="internal_error", message=f"the run ended {end.outcome}")
     match end.outcome:
         case Outcome.COMPLETED:
@@ -115,13 +117,12 @@ def report(played: Played, err: Terminal) -> None:
         case Outcome.LIMIT:
             err.line("limit: the answer was asked for before the agent was done; --max-rounds allows more", "yellow")
         case Outcome.CANCELLED:
-            err.line(f"cancelled: {_kept(played, end)}", "yellow")
+            err.line(f"cancelled: {_kept(played, end)}{f' in session {session}' if session else ''}", "yellow")
         case _:
             err.error(error.message)
             for hint in _hints(error, end):
                 err.line(hint, "dim")
     if err.console.is_terminal:
-        err.line()
         err.line(_summary(played, end, err.glyphs.dot), "dim")
 
 
@@ -131,10 +132,7 @@ def _kept(played: Played, end: RunEndEvent) -> str:
     parts = [f"{characters} characters of text"] if characters else []
     if played.results:
         parts.append(f"{played.results} tool result{'s' if played.results > 1 else ''}")
-    if not parts:
-        return "nothing had arrived yet"
-    where = f" in session {end.origin.session_id}" if end.origin.session_id else ""
-    return f"kept {' and '.join(parts)}{where}"
+    return f"kept {' and '.join(parts)}" if parts else "kept the prompt; nothing had arrived yet"
 
 
 def _hints(error: ErrorInfo, end: RunEndEvent) -> list[str]:

@@ -214,7 +214,7 @@ def tool_lines(out: Terminal, event: ToolCallEndEvent, args: dict[str, Any] | No
         head.append("  ").append(shown)
     head.append("  ").append(tail, style if status else "dim")
     first = next((line for line in clean(event.text).splitlines() if line.strip()), "").strip()
-    if not first:
+    if not first or event.status is ToolStatus.CANCELLED:  # that it was cancelled has been said
         return head, None
     return head, Text("    " + out.cut(first, max(_LEAST_CELLS, out.width - 4)), style="dim")
 

@@ -22,7 +22,7 @@ def main(options: Options) -> int:
     agent = make_agent(options)
     sink: Sink = JsonLines(binary(sys.stdout)) if options.format == "jsonl" else PlainRenderer(output_terminal())
     played = asyncio.run(_run(agent, prompt, options, sink))
-    report(played, error_terminal())
+    report(played, error_terminal(), session=options.session)
     return played.status
 
 

@@ -16,6 +16,9 @@ from rich.text import Text
 # around, so that it reads differently from what it is.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
+# Errors name the arguments of Python calls; here they are options.
+_ARGUMENT = re.compile(r"\b(base_url|api_key|max_rounds)\b=?")
+
 _PIPE_WIDTH = 160
 """Cells of a shortened line where there is no terminal to fit."""
 
@@ -84,8 +87,9 @@ class Terminal:
         self.console.print(line)
 
     def error(self, message: str) -> None:
-        """The one line that says what went wrong."""
-        self.line(Text.assemble(("headwater: error: ", "bold red"), (clean(message), "red")))
+        """The one line that says what went wrong, in the words of the command line."""
+        message = _ARGUMENT.sub(lambda found: "--" + found[1].replace("_", "-"), clean(message))
+        self.line(Text.assemble(("headwater: error: ", "bold red"), (" ".join(message.split()), "red")))
 
     def busy(self, text: str) -> None:
         """Show what is being waited for, on a line that goes away; nothing where it could not go away."""
@@ -116,7 +120,7 @@ class Terminal:
 
 def _can_write(text: str, stream: TextIO) -> bool:
     try:
-        text.encode(stream.encoding or "ascii")
+        text.encode(stream.encoding or "utf-8")  # none: it holds text, not bytes
     except (LookupError, UnicodeEncodeError):
         return False
     return True
