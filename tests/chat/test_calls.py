@@ -18,13 +18,14 @@ class F(msgspec.Struct, frozen=True):
     id: str = ""
     name: str = ""
     arguments: str = ""
+    beside: bool = False
 
 
 def events(*fragments: F, tools: frozenset[str] = TOOLS) -> list[ModelEvent]:
     out: list[ModelEvent] = []
     calls = CallAssembler(tools)
     for fragment in fragments:
-        calls.add(fragment.index, fragment.id, fragment.name, fragment.arguments, out)
+        calls.add(fragment.index, fragment.id, fragment.name, fragment.arguments, out, beside=fragment.beside)
     calls.close(out)
     return out
 
@@ -77,6 +78,18 @@ def test_one_id_for_two_tools_on_two_indexes_is_two_calls() -> None:
     assert calls(F(0, "0", "clock", "{}"), F(1, "0", "search_docs", "{}")) == [
         ("0", "clock", "{}"),
         ("0", "search_docs", "{}"),
+    ]
+
+
+def test_one_id_for_two_calls_on_two_indexes_is_two_calls_even_of_one_tool() -> None:
+    one, two = '{"p":1}', '{"p":2}'
+    expected = [("0", "tide_table", one), ("0", "tide_table", two)]
+    assert calls(F(0, "0", "tide_table", one), F(1, "0", "tide_table", two)) == expected
+    assert calls(F(0, "0", "tide_table"), F(0, "0", "", one), F(1, "0", "tide_table"), F(1, "0", "", two)) == expected
+    assert calls(F(0, "0", "tide_table", one), F(1, "0", "tide_table", two[:3]), F(1, "0", "", two[3:])) == expected
+    assert calls(F(0, "0", "clock"), F(1, "0", "tide_table"), F(1, "", "", one)) == [
+        ("0", "clock", ""),
+        ("0", "tide_table", one),
     ]
 
 
@@ -153,6 +166,22 @@ def test_whole_calls_of_one_tool_without_ids_are_two_calls() -> None:
     assert calls(F(0, "", "tide_table", '{"p":1}'), F(0, "", "tide_table", '{"p":2}')) == [
         ("", "tide_table", '{"p":1}'),
         ("", "tide_table", '{"p":2}'),
+    ]
+
+
+def test_a_name_that_is_repeated_alone_opens_a_call_only_if_another_object_follows() -> None:
+    whole = F(0, "", "tide_table"), F(0, "", "", '{"p":1}'), F(0, "", "tide_table")
+    assert calls(*whole) == [("", "tide_table", '{"p":1}')]
+    assert calls(*whole, F(0, "", "", '{"p":'), F(0, "", "", "2}")) == [
+        ("", "tide_table", '{"p":1}'),
+        ("", "tide_table", '{"p":2}'),
+    ]
+
+
+def test_named_entries_of_one_list_without_index_and_id_are_calls_of_their_own() -> None:
+    assert calls(F(None, "", "clock", "{}"), F(None, "", "clock", "{}", True), F(None, "", "", "", True)) == [
+        ("", "clock", "{}"),
+        ("", "clock", "{}"),
     ]
 
 

@@ -195,6 +195,27 @@ def test_legacy_function_calls_are_calls() -> None:
 def test_only_choice_0_counts() -> None:
     choices = [{"index": n, "delta": {"content": str(n)}} for n in (1, 0, 2)]
     assert read(frame({"choices": choices})) == [TextDelta("0")]
+    assert read(*[frame({"choices": [choice]}) for choice in choices]) == [TextDelta("0")]
+
+
+def other(index: int, finish: str | None, **fields: Any) -> bytes:
+    return frame({"choices": [{"index": index, "delta": fields, "finish_reason": finish}]})
+
+
+@pytest.mark.parametrize("done", [DONE, b""])
+def test_an_answer_that_is_never_called_choice_0_is_no_empty_success(done: bytes) -> None:
+    events, error = decode(other(1, None, content="a"), other(1, "stop", content="b"), done)
+    assert error is None
+    assert events == [TextDelta("a"), TextDelta("b"), Finish(FinishReason.STOP, "stop")]
+    events, error = decode(
+        other(1, None, content="a"), other(2, None, content="x"), other(1, "stop", content="b"), done
+    )
+    assert events[:-1] == [TextDelta("a"), TextDelta("b")]
+    counted = [other(197, None, content="a"), other(198, None, content="b"), other(199, "length")]
+    events, error = decode(*counted, done)
+    assert error is None
+    assert events == [TextDelta("a"), TextDelta("b"), Finish(FinishReason.LENGTH, "length")]
+    assert failure(other(1, None, content="a"), other(1, "error"), done).kind == "provider_error"
 
 
 # ---- odd types
@@ -206,6 +227,9 @@ ODD: list[dict[str, Any]] = [
     {"choices": [None, {"delta": {"content": "x", "tool_calls": {}, "reasoning": 0.0}}]},
     {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": ""}], "usage": "", "error": None},
     {"choices": [{"index": 0, "delta": {"content": {"type": "text", "text": "x"}}, "error": {}}], "error": ""},
+    {"choices": [{"index": 0, "delta": {"content": [{"type": "text", "text": {"value": "x"}}]}}]},
+    {"choices": [{"index": 0, "text": "x"}]},
+    {"choices": [{"index": 0, "text": "x", "delta": None, "usage": 4}]},
 ]
 
 
@@ -220,6 +244,31 @@ def test_arguments_as_an_object_are_its_text_and_null_is_absent() -> None:
         delta(tool_calls=[{"index": 0.0, "id": 7, "function": function}]),
         delta(tool_calls=[{"index": "0", "function": {"arguments": {"a": ["é", 1]}}}]),
     ) == [CallOpen(0), CallName(0, "7", "clock"), CallArguments(0, '{"a":["é",1]}')]
+
+
+def test_a_call_may_stand_without_its_function_and_a_name_with_white_space() -> None:
+    entry = {"index": 0, "id": "a", "name": " clock\n", "arguments": "{}"}
+    assert read(delta(tool_calls=[entry])) == [CallOpen(0), CallName(0, "a", "clock"), CallArguments(0, "{}")]
+
+
+def test_two_calls_in_one_list_without_index_and_id_are_two() -> None:
+    entry = {"function": {"name": "clock", "arguments": "{}"}}
+    events = read(delta(tool_calls=[entry, entry]))
+    assert [e for e in events if isinstance(e, CallOpen)] == [CallOpen(0), CallOpen(1)]
+
+
+def test_an_answer_whose_thinking_has_a_field_does_not_begin_inside_thinking() -> None:
+    profile = Profile(think="open")
+    thinking, text = delta(reasoning_content="hm"), delta(content="High.")
+    assert read(thinking, text, profile=profile) == [ThinkingDelta("hm"), TextDelta("High.")]
+    assert read(delta(content="hm</think>"), text, profile=profile) == [ThinkingDelta("hm"), TextDelta("High.")]
+    tagged = delta(content="<think>x</think>High.")
+    assert read(thinking, tagged, profile=profile)[1:] == [ThinkingDelta("x"), TextDelta("High.")]
+
+
+def test_heartbeats_with_a_name_are_skipped_whatever_they_hold() -> None:
+    beats = b"event: ping\ndata: keep-alive\n\nevent: heartbeat\ndata: 12:00:03\n\nevent: ping\n\n"
+    assert read(beats, delta(content="a"), beats) == [TextDelta("a")]
 
 
 def test_invalid_utf8_and_raw_control_characters_do_not_end_the_answer() -> None:
@@ -258,6 +307,12 @@ def test_usage_is_read_under_its_names_and_told_when_it_changes() -> None:
         UsageSeen(Usage(3, 1, 4, cached_input_tokens=2, details=first)),
         UsageSeen(Usage(3, 5, 9, reasoning_tokens=4, details=second)),
     ]
+
+
+def test_token_counts_may_be_text() -> None:
+    (seen,) = read(frame({"choices": [], "usage": {"prompt_tokens": "3", "completion_tokens": "4"}}))
+    assert isinstance(seen, UsageSeen)
+    assert (seen.usage.input_tokens, seen.usage.output_tokens) == (3, 4)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,17 @@ from tests.chat.test_decode import DONE, decode, delta, failure, frame, read
         (frame({"base_resp": {"status_code": 1004, "status_msg": "no key"}, "choices": None}), "no key", 1004),
         (frame({"detail": "not found"}), "not found", None),
         (frame({"x_groq": {"error": "failed"}, "choices": []}), "failed", None),
+        (frame({"success": False, "message": "no route"}), "no route", None),
+        (frame({"status": "error", "message": "no slot"}), "no slot", "error"),
+        (frame([{"error": {"code": 503, "message": "listed", "status": "UNAVAILABLE"}}]), "listed", 503),
+        (
+            frame(
+                {"error": {"code": 400, "message": "Provider returned error", "metadata": {"raw": "too many tools"}}}
+            ),
+            "Provider returned error: too many tools",
+            400,
+        ),
+        (b"event: error\n\n", "without a message", None),
         (b'event: error\ndata: {"type":"overloaded",\ndata: "message":"too many"}\n\n', "too many", "overloaded"),
         (b"event: error\ndata: plain words\n\n", "plain words", None),
         (b'error: {"code":500,"message":"llama"}\n\n', "llama", 500),
@@ -103,6 +114,15 @@ def test_a_body_that_is_no_event_stream_is_quoted_with_its_type() -> None:
     assert "text/html" in error.message
     assert len(error.message) < 600
     assert failure(b'{"choices":[{"message":{"content":"hi"}}]}').kind == "protocol_error"
+
+
+def test_a_page_in_the_middle_of_a_stream_is_quoted() -> None:
+    error = failure(delta(content="a"), b"<html><h1>502 Bad Gateway</h1></html>\n")
+    assert error.kind == "protocol_error"
+    assert "502 Bad Gateway" in error.message
+    error = failure(delta(content="a"), b"upstream reset\n")
+    assert error.kind == "stream_truncated"
+    assert "upstream reset" in error.message
 
 
 def test_a_body_without_any_sign_of_an_end_is_cut_off() -> None:

@@ -66,6 +66,11 @@ def message_of(body: str, status: int = 400) -> str:
         ('{"message":"quota","code":"Throttling"}', "quota", "Throttling"),
         ('{"errors":[{"message":"first"},{"message":"second"}]}', "first; second", None),
         ('[{"error":{"code":400,"message":"Unknown name","status":"INVALID_ARGUMENT"}}]', "Unknown name", 400),
+        (
+            '{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\\"message\\":\\"no\\"}"}}}',
+            'Provider returned error: {"message":"no"}',
+            400,
+        ),
         ('{"strange":true}', '{"strange":true}', None),
         ("upstream went\n\n away", "upstream went away", None),
         ("<html><head><title>502 Bad Gateway</title></head><body>x</body></html>", "502 Bad Gateway", None),

@@ -30,7 +30,7 @@ def plainly(body: bytes) -> list[Frame]:
         value = value.removeprefix(b" ")
         if not line:
             joined = b"\n".join(data)
-            if data and (joined or event):
+            if joined or event:
                 frames.append(Frame(joined, event, last_id))
             data, event = [], ""
         elif name == b"data":
@@ -105,9 +105,9 @@ def test_only_one_space_is_dropped() -> None:
     assert read(b"data:  a\n\ndata:b\n\n") == [Frame(b" a"), Frame(b"b")]
 
 
-def test_an_event_without_data_but_with_a_name_counts_if_it_has_a_data_line() -> None:
-    assert read(b"event: error\ndata:\n\n") == [Frame(b"", "error")]
-    assert read(b"event: error\n\ndata: a\n\n") == [Frame(b"a")]
+@pytest.mark.parametrize("rest", [b"data:\n\n", b"\n", b""])
+def test_an_event_without_data_counts_if_it_has_a_name(rest: bytes) -> None:
+    assert read(b"data: a\n\nevent: error\n" + rest) == [Frame(b"a"), Frame(b"", "error")]
 
 
 def test_ids_stay_until_the_next_and_retry_is_kept() -> None:

@@ -1,7 +1,8 @@
 """Putting tool calls together from the fragments of a chat-completions stream.
 
 Rules (DESIGN "Calls"): the index is only a key; a new id with a name is a new call, even on an index that is taken; a
-known id continues its call; no id and no name is a continuation, by index if there is one, else of the call opened
+known id continues its call, unless an index of its own, a name and an object show another one (there are endpoints that
+use one id twice); no id and no name is a continuation, by index if there is one, else of the call opened
 last; empty and null mean absent; the first id wins; a name grows until arguments begin and may come after them; only
 arguments append.
 """
@@ -25,7 +26,7 @@ class _Call:
         self.name = ""
         self.named = False  # CallName is out
         self.begun = False  # arguments have begun
-        self.fragments: list[str] | None = []  # kept until the name is out; None where they are not needed any more
+        self.fragments: list[str] = []
 
 
 class CallAssembler:
@@ -35,7 +36,7 @@ class CallAssembler:
     of the stream, then `close`. Snapshots (fragments that repeat what came before) are passed on as they are.
     """
 
-    __slots__ = ("_by_id", "_by_index", "_calls", "_last", "_names")
+    __slots__ = ("_again", "_by_id", "_by_index", "_calls", "_last", "_names")
 
     def __init__(self, tool_names: frozenset[str]) -> None:
         self._names = tool_names
@@ -43,6 +44,7 @@ class CallAssembler:
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
         self._last: _Call | None = None
+        self._again: _Call | None = None  # its name was repeated after an object: another object is another call's
 
     def add(
         self,
@@ -52,15 +54,20 @@ class CallAssembler:
         arguments: str,
         out: list[ModelEvent],
         echo: dict[str, object] | None = None,
+        beside: bool = False,
     ) -> None:
-        """Read one fragment (`""`: absent) and append what it tells to `out`."""
+        """Read one fragment (`""`: absent) and append what it tells to `out`.
+
+        `beside`: it stands in one list with the fragment before it.
+        """
         if not id and not name:
             call = self._by_index.get(index) if index is not None else self._last
             if call is not None and call.named and echo is None:  # the usual case: more arguments
                 if arguments:
+                    if call is self._again and arguments.startswith("{"):
+                        call = self._repeat(call, index, out)
                     call.begun = True
-                    if call.fragments is not None:
-                        call.fragments.append(arguments)
+                    call.fragments.append(arguments)
                     out.append(CallArguments(call.slot, arguments))
                 return
             if call is None:
@@ -73,7 +80,7 @@ class CallAssembler:
                 elif index is not None:
                     self._by_index[index] = call
         else:
-            call = self._resolve(index, id, name, arguments)
+            call = self._resolve(index, id, name, arguments, beside)
             if call is None:
                 call = self._open(index, out)
         late_id = bool(id) and not call.id
@@ -112,14 +119,13 @@ class CallAssembler:
 
     # ---- which call -------------------------------------------------------------------------------------------
 
-    def _resolve(self, index: int | None, id: str, name: str, arguments: str) -> _Call | None:
+    def _resolve(self, index: int | None, id: str, name: str, arguments: str, beside: bool) -> _Call | None:
         """The call that a fragment with an id or a name belongs to; None: it opens one."""
         at = self._by_index.get(index) if index is not None else None
         if id:
-            known = self._by_id.get(id)
+            known = at if at is not None and at.id == id else self._by_id.get(id)
             if known is not None:
-                other = name and known.begun and name != known.name and index != known.index
-                return None if other else known
+                return None if name and self._is_another(known, index, name, arguments) else known
             call = at if index is not None else self._last
             if call is None:
                 return None
@@ -130,7 +136,7 @@ class CallAssembler:
             # Without an index there is nothing that ties it to an older call.
             return call if not name and index is not None else None
         call = at if index is not None else self._last
-        if call is None or (index is None and call.id and call.begun and name != call.name):
+        if call is None or (index is None and (beside or (call.id and call.begun and name != call.name))):
             return None
         return call if self._goes_on(call, name, arguments) else None
 
@@ -139,10 +145,29 @@ class CallAssembler:
         if call.begun:
             if call.name and name != call.name:
                 return False
+            if not arguments and self._is_whole(call):
+                self._again = call
             return not (arguments.startswith("{") and self._is_whole(call))
         if not call.name or name == call.name:
             return True
         return not (call.name in self._names and self._starts(name) and not self._starts(call.name + name))
+
+    def _is_another(self, known: _Call, index: int | None, name: str, arguments: str) -> bool:
+        """Whether a fragment with the id of `known` and with a name is another call's."""
+        if index == known.index:
+            return False
+        numbered = index is not None and known.index is not None
+        if name != known.name:
+            return known.begun or (numbered and known.name in self._names)
+        return numbered and (not arguments or arguments.startswith("{")) and self._is_whole(known)
+
+    def _repeat(self, call: _Call, index: int | None, out: list[ModelEvent]) -> _Call:
+        """Open another call of the tool whose name was repeated without an id."""
+        self._again = None
+        another = self._open(index, out)
+        another.name = call.name
+        self._announce(another, out)
+        return another
 
     def _open(self, index: int | None, out: list[ModelEvent]) -> _Call:
         for call in self._calls:
@@ -170,18 +195,14 @@ class CallAssembler:
         if not call.named and call.name:
             self._announce(call, out)
         call.begun = True
-        if call.fragments is not None:
-            call.fragments.append(fragment)
+        call.fragments.append(fragment)
         if call.named:
             out.append(CallArguments(call.slot, fragment))
 
     def _announce(self, call: _Call, out: list[ModelEvent]) -> None:
         call.named = True
         out.append(CallName(call.slot, call.id, call.name))
-        kept = call.fragments or ()
-        out += [CallArguments(call.slot, fragment) for fragment in kept]
-        if call.id:
-            call.fragments = None
+        out += [CallArguments(call.slot, fragment) for fragment in call.fragments]
 
     def _is_complete(self, name: str) -> bool:
         return name in self._names and not any(other.startswith(name) and other != name for other in self._names)
@@ -191,7 +212,7 @@ class CallAssembler:
 
     def _is_whole(self, call: _Call) -> bool:
         """Whether the arguments so far are an object with something in it, so that another object is another call's."""
-        text = "".join(call.fragments or ())
+        text = "".join(call.fragments)
         try:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError):

@@ -20,11 +20,16 @@ class FunctionDelta(msgspec.Struct, gc=False):
 
 
 class CallDelta(msgspec.Struct, gc=False):
-    """One entry of `tool_calls`. `extra_content` and its kin carry thought signatures."""
+    """One entry of `tool_calls`. `extra_content` and its kin carry thought signatures.
+
+    `name` and `arguments` stand here where an endpoint leaves `function` out.
+    """
 
     index: int | None = None
     id: str | None = None
     function: FunctionDelta | None = None
+    name: str | None = None
+    arguments: str | None = None
     extra_content: dict[str, Any] | None = None
     thought_signature: str | None = None
     provider_specific_fields: dict[str, Any] | None = None
@@ -48,10 +53,15 @@ class Delta(msgspec.Struct, gc=False):
     reasoning_signature: str | None = None
     encrypted_content: str | None = None
     extra_content: dict[str, Any] | None = None
+    thinking: str | None = None
 
 
 class Choice(msgspec.Struct, gc=False):
-    """One choice. Some servers put the whole `message` in the place of `delta`, or an `error` or `usage` beside it."""
+    """One choice.
+
+    Some servers put the whole `message`, or no more than its `text`, in the place of `delta`, or an `error` or `usage`
+    beside it.
+    """
 
     index: int | None = 0
     delta: Delta | None = None
@@ -59,6 +69,7 @@ class Choice(msgspec.Struct, gc=False):
     message: Delta | None = None
     error: Any = None
     usage: dict[str, Any] | None = None
+    text: str | None = None
 
 
 class GroqPart(msgspec.Struct, gc=False):
@@ -123,6 +134,7 @@ def _choice(value: dict[str, Any], halves: dict[str, str]) -> Choice:
         message=_delta(value.get("message"), {}),
         error=value.get("error"),
         usage=_dict(value.get("usage")),
+        text=_whole("text", value.get("text"), halves),
     )
 
 
@@ -157,6 +169,7 @@ def _delta(value: Any, halves: dict[str, str]) -> Delta | None:
         reasoning_signature=_str(d.get("reasoning_signature")),
         encrypted_content=_str(d.get("encrypted_content")),
         extra_content=_dict(d.get("extra_content")),
+        thinking=_whole("thinking", d.get("thinking"), halves),
     )
 
 
@@ -200,7 +213,7 @@ def flat_text(value: Any, depth: int = 8) -> str | None:
         return "".join(flat_text(v, depth - 1) or "" for v in cast("list[Any]", value))
     if isinstance(value, dict):
         d = cast("dict[str, Any]", value)
-        for key in ("text", "content", "thinking", "summary"):
+        for key in ("text", "content", "thinking", "summary", "value"):
             if (text := flat_text(d.get(key), depth - 1)) is not None:
                 return text
     return None

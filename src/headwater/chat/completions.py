@@ -20,17 +20,18 @@ from headwater.chat.events import (
     ThinkingEcho,
     UsageSeen,
 )
-from headwater.chat.failures import error_body, error_in, provider_error, quote, reported, unreadable
+from headwater.chat.failures import error_body, error_in, provider_error, reported, unreadable
 from headwater.chat.finish import FinishKeeper, is_failure
 from headwater.chat.media import AudioAssembler, media_part
 from headwater.chat.parts import part_text, thinking_text
 from headwater.chat.profile import Profile
+from headwater.chat.strays import StrayLines
 from headwater.chat.thinking import ThinkSplitter
 from headwater.chat.usage import read_usage
 from headwater.errors import ModelError, ModelStreamError
 from headwater.wire.sse import DEFAULT_MAX_LINE, STRAY, Frame, SSEDecoder
 
-_STRAY_LIMIT = 64 * 1024
+_HEARTBEATS = frozenset({"ping", "heartbeat", "keepalive", "keep-alive", "keep_alive"})
 _LEGACY_INDEX = -1  # the key of the one call that `function_call` deltas build
 
 
@@ -66,8 +67,9 @@ class CompletionsDecoder:
         self._usage: dict[str, Any] | None = None
         self._streamed = False  # something of the answer has come: a whole `message` would repeat it
         self._halves: dict[str, str] = {}  # characters that an endpoint cut in two
-        self._stray = bytearray()  # lines that are no event stream
-        self._content_type = content_type
+        self._stray = StrayLines(content_type)
+        self._own = False  # choice 0 has been seen
+        self._others: list[Choice] = []  # what came before it from other choices: the answer, if it never comes
 
     def feed(self, block: bytes) -> list[ModelEvent]:
         """Read a block of the body."""
@@ -90,6 +92,7 @@ class CompletionsDecoder:
                         if choice.finish_reason is None and not choice.index and choice.error is None:
                             delta = choice.delta
                             if delta is not None and choice.message is choice.usage is chunk.x_groq is None:
+                                self._own = True
                                 self.data_events += 1
                                 self._delta(delta, out)
                                 continue
@@ -114,31 +117,24 @@ class CompletionsDecoder:
                 return out
         if self._sse.error is not None:
             self._fail(self._sse.error, out)
-        elif self.finished:
+        self._adopt(out)
+        if self.finished:
             self._end(out)
         else:
-            self._fail(self._cut_off(), out)
+            self._fail(self._stray.verdict(begun=self._streamed or bool(self.data_events)), out)
         return out
 
     # ---- frames -----------------------------------------------------------------------------------------------
 
     def _named(self, frame: Frame, out: list[ModelEvent]) -> None:
-        if frame.event == STRAY:
-            self._no_field(frame.data, out)
-        elif frame.event.lower() == "error":
+        event = frame.event.lower()
+        if event == STRAY:
+            if (error := self._stray.add(frame.data)) is not None:
+                self._fail(error, out)
+        elif event == "error":
             self._fail(provider_error(error_body(frame.data)), out)
-        elif frame.data:
+        elif event not in _HEARTBEATS:
             self._odd(frame.data, out)
-
-    def _no_field(self, line: bytes, out: list[ModelEvent]) -> None:
-        """A line that is no field of an event stream: kept to say what the body is, unless it reports an error."""
-        if len(self._stray) < _STRAY_LIMIT:
-            self._stray += line[:_STRAY_LIMIT] + b"\n"
-        # llama.cpp and others write `error: {...}`, or the bare object, into a stream that has begun.
-        named = line.startswith(b"error:")
-        body = line.removeprefix(b"error:").strip()
-        if body.startswith(b"{") and (error := reported(body, bare=named)) is not None:
-            self._fail(error, out)
 
     def _odd(self, data: bytes, out: list[ModelEvent], *, at_end: bool = False) -> None:
         """A frame that is no chunk of the documented form. `at_end`: the body ended in it, so it may be cut off."""
@@ -160,7 +156,7 @@ class CompletionsDecoder:
         elif value == "[DONE]":
             self._done(out)
         elif value is not None:
-            self._fail(unreadable(data, "is not an object"), out)
+            self._fail(reported(data, bare=False) or unreadable(data, "is not an object"), out)
 
     def _run_together(self, data: bytes, out: list[ModelEvent], *, at_end: bool) -> bool:
         """Read what is no JSON as a whole but is piece by piece; false if it is neither.
@@ -193,6 +189,8 @@ class CompletionsDecoder:
             for choice in choices:
                 if not choice.index:  # 0, or missing
                     failure = self._choice(choice, out) or failure
+                elif not self._own:
+                    self._others.append(choice)
         usage = chunk.usage or (choices[0].usage if choices else None)  # Moonshot writes it into the choice
         groq = chunk.x_groq
         if groq is not None:
@@ -215,9 +213,12 @@ class CompletionsDecoder:
 
     def _choice(self, choice: Choice, out: list[ModelEvent]) -> ModelStreamError | None:
         """Read a choice; returns the failure that it reports, if it does."""
+        self._own = True
         delta = choice.delta
         if choice.message is not None and not self._streamed and (delta is None or delta == _NOTHING):
             delta = choice.message
+        elif delta is None and choice.text:
+            delta = Delta(content=choice.text)
         if delta is not None:
             self._delta(delta, out)
         reason = choice.finish_reason
@@ -228,18 +229,35 @@ class CompletionsDecoder:
             return provider_error(choice.error, fallback=f"the endpoint ended the answer with {reason!r}")
         return None
 
+    def _adopt(self, out: list[ModelEvent]) -> None:
+        """The answer is over. If choice 0 never came, it stands in the choice that came first.
+
+        There are servers that number the pieces of the one answer instead of the answers.
+        """
+        others, self._others = self._others, []
+        if self._own or not others:
+            return
+        numbers_pieces = len({choice.index for choice in others}) == len(others)
+        failure: ModelStreamError | None = None
+        for choice in others:
+            if numbers_pieces or choice.index == others[0].index:
+                failure = self._choice(choice, out) or failure
+        if failure is not None:
+            self._fail(failure, out)
+
     def _delta(self, delta: Delta, out: list[ModelEvent]) -> None:
-        thinking = delta.reasoning_content or delta.reasoning or delta.reasoning_text
+        thinking = delta.reasoning_content or delta.reasoning or delta.reasoning_text or delta.thinking
+        for key, entries in (
+            ("reasoning_details", delta.reasoning_details),
+            ("thinking_blocks", delta.thinking_blocks),
+        ):
+            if entries:
+                text = self._details.add(key, entries)
+                thinking = thinking or text
         if thinking:
+            if not self._straight:
+                self._think.elsewhere()
             out.append(ThinkingDelta(thinking))
-        if delta.reasoning_details:
-            text = self._details.add("reasoning_details", delta.reasoning_details)
-            if text and not thinking:
-                out.append(ThinkingDelta(text))
-        if delta.thinking_blocks:
-            text = self._details.add("thinking_blocks", delta.thinking_blocks)
-            if text and not thinking and not delta.reasoning_details:
-                out.append(ThinkingDelta(text))
         content = delta.content
         if content:
             if type(content) is str:
@@ -261,13 +279,12 @@ class CompletionsDecoder:
             if not self._straight:
                 self._settle(out)
             add = self._calls.add
+            beside = False
             for entry in delta.tool_calls:
-                function = entry.function
-                name = arguments = ""
-                if function is not None:
-                    name = function.name or ""
-                    arguments = function.arguments or ""
-                add(entry.index, entry.id or "", name, arguments, out, call_echo(entry))
+                said = entry.function or entry
+                name = said.name.strip() if said.name else ""
+                add(entry.index, entry.id or "", name, said.arguments or "", out, call_echo(entry), beside)
+                beside = True
         if delta.function_call is not None:
             self._settle(out)
             call = delta.function_call
@@ -338,13 +355,15 @@ class CompletionsDecoder:
     # ---- ends -------------------------------------------------------------------------------------------------
 
     def _done(self, out: list[ModelEvent]) -> None:
-        error = None if self.finished or not self._stray else reported(bytes(self._stray), bare=True)
+        self._adopt(out)
+        error = None if self.finished else self._stray.reported()
         if error is not None:
             self._fail(error, out)
-        else:
-            self._end(out)
+        self._end(out)
 
     def _end(self, out: list[ModelEvent]) -> None:
+        if self.done:
+            return
         self._last_words(out, final=True)
         out.append(Finish(self._finish.reason, self._finish.raw))
         self.done = True
@@ -362,25 +381,6 @@ class CompletionsDecoder:
         if self._audio is not None and (media := self._audio.done()) is not None:
             out.append(MediaDone(media))
         self._calls.close(out)
-
-    def _cut_off(self) -> ModelStreamError:
-        """Why a body that ends without any sign of an end is no answer."""
-        body = bytes(self._stray).strip()
-        if body:
-            if (error := reported(body, bare=True)) is not None:
-                return error
-            if not self.data_events:
-                kind = self._content_type or "no content type"
-                return ModelStreamError(
-                    f"the endpoint did not answer with an event stream ({kind}); the body begins: {quote(body)}; "
-                    "check the base URL, and that the endpoint can stream",
-                    kind="protocol_error",
-                )
-        if not self.data_events and not self._streamed:
-            message = "the body of the answer ended before anything had come"
-        else:
-            message = "the stream ended without a finish reason, [DONE] or an error: the answer is cut off"
-        return ModelStreamError(message, kind="stream_truncated", retryable=True)
 
 
 _NOTHING = Delta()

@@ -10,6 +10,9 @@ from headwater.errors import ModelStreamError
 QUOTE_LENGTH = 200
 """Characters of a body that an error message quotes."""
 
+UPSTREAM_LENGTH = 500
+"""Characters of another provider's words that an error message repeats."""
+
 _WAITING_HELPS = (
     "overload",
     "rate_limit",
@@ -41,8 +44,11 @@ def error_in(value: dict[str, Any]) -> Any:
             return {"code": fields["status_code"], "message": fields.get("status_msg")}
     if value.get("error_code") or value.get("error_msg"):
         return {"code": value.get("error_code"), "message": value.get("error_msg")}
+    said = isinstance(value.get("message"), str)
+    if said and (value.get("success") is False or str(value.get("status")).lower() in ("error", "failed")):
+        return value
     code = value.get("code")
-    if isinstance(value.get("message"), str) and code is not None and str(code).lower() not in _NO_ERROR:
+    if said and code is not None and str(code).lower() not in _NO_ERROR:
         return value
     return None
 
@@ -69,6 +75,8 @@ def provider_error(
             break
     else:
         message = _shown(fields) if fields else ""
+    if (raw := upstream_text(fields)) and raw not in message:
+        message = f"{message.strip().rstrip('.:')}: {raw}"
     status = next((n for k in ("code", "status_code", "status") if (n := _http_status(fields.get(k)))), 0)
     hint = " ".join(str(fields[k]) for k in ("type", "code", "status") if isinstance(fields.get(k), str)).lower()
     by_status = status >= 500 or status in _RETRYABLE_4XX
@@ -79,6 +87,16 @@ def provider_error(
         code=code,
         retryable=by_status if status else any(word in hint for word in _WAITING_HELPS),
     )
+
+
+def upstream_text(error: dict[str, Any]) -> str:
+    """What the provider behind a gateway said, where the gateway hands it on in `metadata.raw`; `""` if it does not."""
+    metadata: Any = error.get("metadata")
+    raw = cast("dict[str, Any]", metadata).get("raw") if isinstance(metadata, dict) else None
+    if not raw:
+        return ""
+    text = mended(raw) if isinstance(raw, str) else _shown(raw)
+    return text if len(text) <= UPSTREAM_LENGTH else text[:UPSTREAM_LENGTH] + "..."
 
 
 def _shown(value: Any) -> str:

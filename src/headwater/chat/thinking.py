@@ -47,7 +47,7 @@ class ThinkSplitter:
 
     `passing` is true once no tag can come any more: then text is answer text as it is, and `feed` need not be called.
     Only what may still become a tag is held back. White space around a tag at the start, and after a closing tag, is
-    not answer text. With mode `open` the answer begins inside the thinking.
+    not answer text. With mode `open` the answer begins inside the thinking, unless thinking comes `elsewhere` first.
     """
 
     __slots__ = ("_buffer", "_closers", "_inside", "_lead", "_thought", "passing")
@@ -59,6 +59,12 @@ class ThinkSplitter:
         self._buffer = ""
         self._lead = "" if mode == "open" else None  # white space at the start of a thinking block, until text comes
         self._thought = False  # a thinking block has ended: white space before the answer is not part of it
+
+    def elsewhere(self) -> None:
+        """Thinking came in a field of its own: then an answer that has not begun does not begin inside it."""
+        if self._inside and self._closers is _CLOSERS and not self._buffer and self._lead == "":
+            self._inside = False
+            self._lead = None
 
     def feed(self, text: str) -> list[Piece]:
         """The pieces that are certain now."""

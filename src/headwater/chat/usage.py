@@ -36,6 +36,8 @@ def _count(fields: dict[str, Any], *names: str) -> int | None:
         value = fields.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
             return int(value)
+        if isinstance(value, str) and value.isdecimal():
+            return int(value)
     return None
 
 

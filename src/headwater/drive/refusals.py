@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
+from headwater.chat.failures import upstream_text
 from headwater.errors import ModelHTTPError
 
 BODY_LIMIT = 16 * 1024
@@ -115,6 +116,8 @@ def _message(value: Any) -> str:
             for key in _MESSAGE_KEYS:
                 # `{"object": "error", "message": ...}` has the message beside, `{"error": {...}}` inside.
                 if fields.get(key) and (message := _message(fields[key])):
+                    if (raw := upstream_text(fields)) and raw not in message:
+                        message = f"{message}: {raw}"
                     place = fields.get("loc")
                     where = ".".join(map(str, cast("list[Any]", place))) if isinstance(place, list) else ""
                     return f"{where}: {message}" if where else message

@@ -1,8 +1,9 @@
 """Server-sent events: an incremental, bounded decoder and the encoder's framing.
 
-Rules: WHATWG HTML, section "Server-sent events", with three departures that providers force on a reader: events
-without data are skipped, what is pending at the end of the body is handed out, and lines that are no field at all
-are handed out as `STRAY` frames, so that a caller can tell a web page or a bare JSON body from a stream.
+Rules: WHATWG HTML, section "Server-sent events", with three departures that providers force on a reader: an event
+counts if it has data that is not empty or a name, what is pending at the end of the body is handed out, and lines that
+are no field at all are handed out as `STRAY` frames, so that a caller can tell a web page or a bare JSON body from a
+stream.
 """
 
 from __future__ import annotations
@@ -164,12 +165,11 @@ class SSEDecoder:
                 frames.append(Frame(line, STRAY, self._id))
 
     def _dispatch(self, frames: list[Frame]) -> None:
-        if self._data:
-            data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-            if data or self._event:
-                frames.append(Frame(data, self._event, self._id))
-            self._data.clear()
-            self._size = 0
+        data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
+        if data or self._event:
+            frames.append(Frame(data, self._event, self._id))
+        self._data.clear()
+        self._size = 0
         self._event = ""
 
     def _too_long(self) -> None:
