@@ -58,6 +58,12 @@ def _no_nth_request(scene: Scene, found: Found) -> Why:
     return None if made <= limit else f"{made} requests were made"
 
 
+@claim("(?:there <be> |it makes )an? {ord} request<made>")
+def _nth_request(scene: Scene, found: Found) -> Why:
+    made = len(scene.seen.requests)
+    return None if made >= position(found["ord"], made) else f"{made} requests were made"
+
+
 @claim(
     "(?:there (?:is|was) )?(?:no|without an?)(?:y)? (?:more|further|other|new|additional|extra|second try|retry)"
     "(?: requests?)?<made>(?: after (?:that|it|the (?:cancel|close|end|error)))?",

@@ -8,7 +8,7 @@ from headwater.events import ToolCallEndEvent, ToolStatus
 from headwater.testing.case_checks import Found, Scene, Slow, Why, claim, count, quoted
 from headwater.testing.case_claims_requests import all_text
 from headwater.testing.case_expect import described
-from headwater.testing.case_json import Json, as_object, as_objects, show
+from headwater.testing.case_json import Json, as_object, as_objects, loads, same_json, show
 from headwater.testing.case_seen import ToolRun
 from headwater.testing.case_tools import exception
 
@@ -182,7 +182,7 @@ def _result_kept(scene: Scene, found: Found) -> Why:
     if not returned:
         return f"{found['id']} returned nothing"
     stored = _tool_texts(scene.seen.only_history(), found["id"])
-    missing = [text for text in returned if text not in stored]
+    missing = [text for text in returned if not any(same_json(loads(text), loads(other)) for other in stored)]
     return f"{missing} is not among the stored results {stored}" if missing else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.testing.case_data import generated_texts
+from headwater.testing.case_data import CaseError, generated_texts
 from headwater.testing.case_json import Json, as_list, as_object, as_objects, same_json, show
 from headwater.testing.case_match import MessageRules, error_differences, unknown_refinements
 from headwater.testing.case_seen import Item, Observation, RunSeen
@@ -304,11 +304,12 @@ def text_in_words(sentence: str, seen: Observation) -> str | None:
     found = _JOINED.match(sentence)
     if not found:
         return None
-    for reply in as_objects(seen.case.input.get("replies")):
-        if "generated" in reply:
-            text = "".join(generated_texts(as_object(reply["generated"])))
-            if text.startswith(found["first"]) and text.endswith(found["last"]):
-                return text
+    generated = [as_object(r["generated"]) for r in as_objects(seen.case.input.get("replies")) if "generated" in r]
+    for text in ("".join(generated_texts(spec)) for spec in generated):
+        if text.startswith(found["first"]) and text.endswith(found["last"]):
+            return text
+    if generated:
+        raise CaseError(f"text_is: no generated reply comes to {sentence}")
     return None
 
 

@@ -119,7 +119,7 @@ class _Execution:
                 await self._preset(session)
             for name, value in as_object(case.input.get("context")).items():
                 self._context[name].set(value)
-            if case.input.get("beside"):
+            if _BESIDE.search(str(case.input.get("beside") or "")):
                 await stack.enter_async_context(self._beside())
             await self._all_runs(agent)
             seen.connections_left = await self._connections_left()
@@ -266,9 +266,7 @@ class _Execution:
     @asynccontextmanager
     async def _beside(self) -> AsyncGenerator[None]:
         found = _BESIDE.search(str(self.case.input["beside"]))
-        if found is None:
-            raise CaseError(f"beside: {self.case.input['beside']}")
-        pause = float(found["s"])
+        pause = float(found["s"]) if found else 1.0
         gaps = [0.0]
 
         async def wake() -> None:
