@@ -247,13 +247,12 @@ class CompletionsDecoder:
 
     def _delta(self, delta: Delta, out: list[ModelEvent]) -> None:
         thinking = delta.reasoning_content or delta.reasoning or delta.reasoning_text or delta.thinking
-        for key, entries in (
-            ("reasoning_details", delta.reasoning_details),
-            ("thinking_blocks", delta.thinking_blocks),
-        ):
-            if entries:
-                text = self._details.add(key, entries)
-                thinking = thinking or text
+        if delta.reasoning_details:
+            text = self._details.add("reasoning_details", delta.reasoning_details)
+            thinking = thinking or text
+        if delta.thinking_blocks:
+            text = self._details.add("thinking_blocks", delta.thinking_blocks)
+            thinking = thinking or text
         if thinking:
             if not self._straight:
                 self._think.elsewhere()
