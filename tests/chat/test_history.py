@@ -166,6 +166,14 @@ def test_the_window_begins_at_a_turn_and_counts_all_but_system_messages(size: in
     assert window(ROUND, size) == ROUND[first:]
     system = SystemMessage(text="s")
     assert window([system, *ROUND], size) == [system, *ROUND[first:]]
+    assert window([system, *ROUND[:7]], size, ROUND[7:]) == [system, *ROUND[first:7]]
+
+
+def test_the_prompt_is_counted_and_leaves_no_room_for_a_turn_that_does_not_fit_beside_it() -> None:
+    assert window(ROUND[:5], 6, [user("two")]) == ROUND[:5]
+    assert window(ROUND[:5], 5, [user("two")]) == []
+    assert window(ROUND[:5], 1, ROUND[5:]) == []
+    assert window(ROUND[:5], 5) == window(ROUND[:5], 2) == ROUND[:5]
 
 
 def test_the_last_turn_stays_whole_however_long_it_is() -> None:

@@ -145,22 +145,23 @@ def _joined(first: tuple[UserPart, ...], second: tuple[UserPart, ...]) -> tuple[
     return (*first, *second)
 
 
-def window(messages: Sequence[Message], max_messages: int | None) -> list[Message]:
+def window(messages: Sequence[Message], max_messages: int | None, prompt: Sequence[Message] = ()) -> list[Message]:
     """The last messages of a conversation, cut at the beginning of a turn, that is, at a user message.
 
-    `max_messages` counts every message but the system messages: user, assistant and tool messages each count one, the
-    new prompt too. System messages are always kept. Where the cut would fall inside a turn it moves to the next user
+    `prompt` is what will follow them: it is counted, always sent whole, and not returned. `max_messages` counts every
+    message but the system messages: user, assistant and tool messages each count one. System messages are always kept. Where the cut would fall inside a turn it moves to the next user
     message, so that what is left is at most `max_messages`; only the last turn is kept whole however long it is, and
     a conversation without any user message is not cut. None cuts nothing.
     """
     if max_messages is None:
         return list(messages)
-    counted = [i for i, m in enumerate(messages) if type(m) is not SystemMessage]
+    whole = [*messages, *prompt]
+    counted = [i for i, m in enumerate(whole) if type(m) is not SystemMessage]
     if len(counted) <= max_messages:
         return list(messages)
-    turns = [i for i in counted if type(messages[i]) is UserMessage]
+    turns = [i for i in counted if type(whole[i]) is UserMessage]
     if not turns:
         return list(messages)
-    earliest = counted[-max_messages] if max_messages > 0 else len(messages)
+    earliest = counted[-max_messages] if max_messages > 0 else len(whole)
     start = next((i for i in turns if i >= earliest), turns[-1])
     return [m for i, m in enumerate(messages) if i >= start or type(m) is SystemMessage]
