@@ -149,9 +149,10 @@ def window(messages: Sequence[Message], max_messages: int | None, prompt: Sequen
     """The last messages of a conversation, cut at the beginning of a turn, that is, at a user message.
 
     `prompt` is what will follow them: it is counted, always sent whole, and not returned. `max_messages` counts every
-    message but the system messages: user, assistant and tool messages each count one. System messages are always kept. Where the cut would fall inside a turn it moves to the next user
-    message, so that what is left is at most `max_messages`; only the last turn is kept whole however long it is, and
-    a conversation without any user message is not cut. None cuts nothing.
+    message but the system messages: user, assistant and tool messages each count one. System messages are always kept.
+    Where the cut would fall inside a turn it moves to the next user message, so that what is left is at most
+    `max_messages`; only the last turn is kept whole however long it is, and a conversation without any user message is
+    not cut. None cuts nothing.
     """
     if max_messages is None:
         return list(messages)
