@@ -23,8 +23,8 @@ import msgspec
 from headwater.testing.case_data import Case, Reply
 from headwater.testing.case_expect import Finding
 from headwater.testing.case_json import Json
-from headwater.testing.case_run import How
 from headwater.testing.case_seen import Observation
+from headwater.testing.case_setup import How
 
 _EVENT = (
     "(?:tool_start|tool_end|tool_progress|text|thinking|reset|error|run_end|approval_needed|approval_decided|handoff"

@@ -13,7 +13,7 @@ from headwater.drive.handle import Run
 from headwater.drive.ports import Model
 from headwater.events import AgentEvent, ReasonDeltaEvent, ToolArgsDeltaEvent
 from headwater.testing.case_json import Json
-from headwater.testing.case_seen import Namer, RunSeen, SeenEvent
+from headwater.testing.case_seen import Namer, RunSeen, SeenEvent, means
 
 _QUIET = 10
 """Looks at the model, 20 ms apart, without anything new: then it is held back."""
@@ -57,6 +57,30 @@ class CountingModel:
                 await close()
 
 
+class Agenda:
+    """What a case wants done, and after which events: one list for all runs, worked off in its order.
+
+    An action with `run` counts the events of that run only. An event is counted for every action that it fits, so that
+    `nth` does not depend on when the action's turn comes.
+    """
+
+    def __init__(self, actions: Sequence[Json]) -> None:
+        self.left = list(actions)
+        self._counts = [0] * len(self.left)
+
+    def due(self, run: int, names: frozenset[str], agent: str) -> str | None:
+        """What to do after an event of the `run`-th run with these names; None: nothing."""
+        for i, action in enumerate(self.left):
+            after = action.get("after")
+            if action.get("run", run) == run and (after is None or means(str(after), names, agent)):
+                self._counts[i] += 1
+        head = self.left[0] if self.left else None
+        if head is None or head.get("run", run) != run or self._counts[0] < int(head.get("nth", 1)):
+            return None
+        self._counts.pop(0)
+        return str(self.left.pop(0)["do"])
+
+
 class Consumer:
     """Reads one run and does what the case tells its reader to do."""
 
@@ -64,8 +88,9 @@ class Consumer:
         self,
         run: Run,
         seen: RunSeen,
-        actions: list[Json],
         *,
+        number: int,
+        agenda: Agenda,
         pause: Json,
         gauge: Gauge | None,
         close_when_full: bool,
@@ -73,14 +98,14 @@ class Consumer:
     ) -> None:
         self._run = run
         self._seen = seen
+        self._number = number
+        self._agenda = agenda
         self._gauge = gauge
         self._close_when_full = close_when_full
         self._tasks_since = tasks_since
         self._namer = Namer()
-        self._counts: dict[str, int] = {}
         self._row: tuple[frozenset[str], str] | None = None
         self._taken = 0
-        self.actions_left = list(actions)
         self._sleeps = float(pause.get("sleeps_s") or 0)
         self._sleepy_events = int(pause.get("for_first_events", 10**9 if self._sleeps else 0))
 
@@ -120,28 +145,12 @@ class Consumer:
     def _due(self, event: AgentEvent) -> str | None:
         """What the case wants done after this event."""
         self._namer.learn(event)
-        names = self._namer.names(event)
-        row = (names, event.origin.run_id)
-        if names and not (names <= {"text", "thinking"} and row == self._row):
-            for name in names:
-                for key in {name, name.partition(":")[0], f"{name}@{event.origin.agent}"}:
-                    self._counts[key] = self._counts.get(key, 0) + 1
-            is_new = True
-        else:
-            is_new = False
+        names, origin = self._namer.names(event), event.origin
+        row = (names, origin.run_id)
+        in_row = names <= {"text", "thinking"} and row == self._row
         if names:
             self._row = row
-        if not self.actions_left:
-            return None
-        action = self.actions_left[0]
-        after = action.get("after")
-        reached = after is None or (is_new and self._counts.get(str(after), 0) >= int(action.get("nth", 1)))
-        if after is not None and not any(str(after).partition("@")[0].startswith(n.partition(":")[0]) for n in names):
-            reached = False
-        if not reached:
-            return None
-        self.actions_left.pop(0)
-        return str(action["do"])
+        return self._agenda.due(self._number, frozenset() if in_row else names, origin.agent)
 
     def _stop_begins(self) -> None:
         self._seen.stopped_at = time.monotonic()

@@ -29,6 +29,7 @@ GROUPS = (
 """Groups that this version can run; cases of others are reported as skipped."""
 
 LEVELS = ("sse", "http", "agent")
+_CONTENT_TYPES = {".json": "application/json", ".html": "text/html; charset=utf-8"}
 _ACTIONS = frozenset({"cancel", "close_stream"})
 _LATER_INPUT = {
     "approval_for": "approvals",
@@ -172,8 +173,8 @@ def skip_reason(case: Case) -> str | None:
 def stream_reply(case: Case, cuts: Sequence[int] | None = None) -> Reply:
     """The answer of a case of level `sse`, cut at `cuts`."""
     http = as_object(case.input.get("http"))
-    headers = _headers(http.get("headers"))
     name = str(case.input.get("stream") or "stream.sse")
+    headers = _headers(http.get("headers"), name)
     body = _body(case, name, headers)
     return Reply(body=body, status=int(http.get("status", 200)), headers=headers, cuts=tuple(cuts) if cuts else None)
 
@@ -193,7 +194,7 @@ def replies_of(case: Case) -> list[Reply]:
 
 
 def _reply(case: Case, raw: Json) -> Reply:
-    headers = _headers(raw.get("headers"))
+    headers = _headers(raw.get("headers"), str(raw.get("body", "")))
     if "generated" in raw:
         body = generated_body(raw["generated"], raw.get("finish", "stop"))
     elif isinstance(raw.get("body_bytes"), bytes):
@@ -221,8 +222,13 @@ def _reply(case: Case, raw: Json) -> Reply:
     )
 
 
-def _headers(raw: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((str(k), str(v)) for k, v in as_object(raw).items())
+def _headers(raw: Any, name: str) -> tuple[tuple[str, str], ...]:
+    """The headers of a reply; without a content type, what the name of its body says."""
+    headers = {str(k): str(v) for k, v in as_object(raw).items()}
+    kind = _CONTENT_TYPES.get(Path(name.removesuffix(".gz")).suffix)
+    if kind and not any(k.lower() == "content-type" for k in headers):
+        headers["Content-Type"] = kind
+    return tuple(headers.items())
 
 
 def _body(case: Case, name: str, headers: Sequence[tuple[str, str]]) -> bytes:

@@ -20,8 +20,9 @@ from headwater.testing.case_checks import Scene, check
 from headwater.testing.case_data import Case, CaseError, Reply, skip_reason, stream_reply
 from headwater.testing.case_expect import Finding, Judgement, judge
 from headwater.testing.case_json import Json, as_list, as_object
-from headwater.testing.case_run import How, execute, not_understood
+from headwater.testing.case_run import execute
 from headwater.testing.case_seen import Observation
+from headwater.testing.case_setup import How, not_understood
 from headwater.testing.case_sse import as_run, read_all
 from headwater.testing.laws import find_violations
 
@@ -101,19 +102,19 @@ async def _judge(case: Case) -> Judgement:
         judgement = Judgement()
         judgement.unchecked.extend(unknown)
         profiles = as_object(expected.get("by_profile"))
-        if case.level == "sse":
-            observation = await read_all(case, How(), expected, judgement)
-            if observation is not None:
-                seen = {"": observation}
-                _named("", {k: v for k, v in expected.items() if k not in _SSE_KEYS}, observation, judgement)
-        else:
-            for profile in profiles or ("",):
-                how = How(profile=profile)
-                judgement.unchecked.extend(u for u in not_understood(case, how) if u not in judgement.unchecked)
-                if profile not in seen:
-                    seen[profile] = await execute(case, how)
-                over = as_object(profiles.get(profile))
-                _named(profile, {**expected, **over}, seen[profile], judgement)
+        for profile in profiles or ("",):
+            how = How(profile=profile)
+            over = {**expected, **as_object(profiles.get(profile))}
+            judgement.unchecked.extend(u for u in not_understood(case, how) if u not in judgement.unchecked)
+            if case.level == "sse":
+                readings = await read_all(case, how, over, judgement)
+                seen[profile] = readings[0]
+                over = {k: v for k, v in over.items() if k not in _SSE_KEYS}
+                for other in readings[1:]:
+                    _laws(other, judgement)
+            elif profile not in seen:
+                seen[profile] = await execute(case, how)
+            _named(profile, over, seen[profile], judgement)
         await _checks(case, expected, seen, judgement)
         first = first or judgement
         if not judgement.findings and not judgement.unchecked:

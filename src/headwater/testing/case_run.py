@@ -4,94 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
-import msgspec
-
 from headwater.agents.agent import ReActAgent
-from headwater.chat.profile import DEFAULT_PROFILE, Profile
-from headwater.core.policy import Retry
 from headwater.drive.http import close_sessions
 from headwater.drive.model import CompletionsModel
 from headwater.drive.ports import Model
 from headwater.errors import RunError
 from headwater.store.memory import MemoryStore
-from headwater.testing.case_consumer import Consumer, CountingModel, Gauge
+from headwater.testing.case_consumer import Agenda, Consumer, CountingModel, Gauge
 from headwater.testing.case_data import Case, CaseError, Reply, replies_of, sse_body
 from headwater.testing.case_history import preset_messages
-from headwater.testing.case_json import Json, as_object, as_objects, text_of
+from headwater.testing.case_json import as_object, as_objects, text_of
 from headwater.testing.case_seen import Observation, RunSeen, wire_messages
 from headwater.testing.case_server import CaseServer, SeenRequest
-from headwater.testing.case_tools import build_tools, unknown_behaviour
-from headwater.tools.tool import Effect
+from headwater.testing.case_setup import How, agent_settings, beside_period, model_settings, profile_of
+from headwater.testing.case_tools import build_tools
 
 HANG = 30.0
 """Seconds after which a run that has not ended counts as hung."""
 _CLOSE_WAIT = 1.0
-_SETTINGS = {
-    "retries",
-    "retry_base_s",
-    "max_rounds",
-    "on_max_rounds",
-    "idle_timeout_s",
-    "end_grace_s",
-    "tool_timeout_s",
-    "buffer",
-    "window_messages",
-}
-_BESIDE = re.compile(r"a task on the same loop that wakes every (?P<s>[\d.]+) s(?:econds)?\b", re.IGNORECASE)
-_PROFILE_KEYS = frozenset(Profile.__struct_fields__)
-
-
-class How(msgspec.Struct, frozen=True):
-    """What a check changes about an execution.
-
-    `profile` is a setting such as `think=open`. After the case's own runs, `then` are made in the same session, each
-    answered with one text. `counts` measures how many events are held between the model and the consumer;
-    `close_when_full` leaves the first run's stream once the model is held back.
-    """
-
-    profile: str = ""
-    effect: Effect = "write"
-    async_tools: bool = False
-    then: tuple[str, ...] = ()
-    counts: bool = False
-    close_when_full: bool = False
-
-
-def not_understood(case: Case, how: How) -> list[str]:
-    """Parts of the input that no rule here reads: a case with one of them cannot be judged."""
-    unknown = [f"settings.{key}" for key in sorted(set(case.settings) - _SETTINGS)]
-    unknown += [f"profile.{key}" for key in sorted(set(profile_settings(case, how)) - _PROFILE_KEYS)]
-    unknown += unknown_behaviour(case)
-    if case.input.get("beside") and not _BESIDE.search(str(case.input["beside"])):
-        unknown.append(f"beside: {case.input['beside']}")
-    if case.input.get("also"):
-        unknown.append(f"also: {case.input['also']}")
-    return unknown
-
-
-def profile_settings(case: Case, how: How) -> Json:
-    settings = dict(case.profile)
-    if how.profile:
-        key, _, value = how.profile.partition("=")
-        settings[key.strip()] = value.strip()
-    return settings
-
-
-def _profile(case: Case, how: How) -> Profile:
-    settings = profile_settings(case, how)
-    if not settings:
-        return DEFAULT_PROFILE
-    try:
-        return msgspec.convert({"name": "case", **settings}, Profile)
-    except msgspec.ValidationError as error:
-        raise CaseError(f"the profile cannot be mapped: {error}") from error
 
 
 class _Execution:
@@ -107,6 +43,7 @@ class _Execution:
         self._context = {
             name: contextvars.ContextVar[Any](name) for name in map(str, as_object(case.input.get("context")))
         }
+        self.agenda = Agenda(as_objects(case.input.get("actions")))
         self._own_tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self) -> Observation:
@@ -119,10 +56,12 @@ class _Execution:
                 await self._preset(session)
             for name, value in as_object(case.input.get("context")).items():
                 self._context[name].set(value)
-            if _BESIDE.search(str(case.input.get("beside") or "")):
-                await stack.enter_async_context(self._beside())
+            if (period := beside_period(case)) is not None:
+                await stack.enter_async_context(self._beside(period))
             await self._all_runs(agent)
-            seen.connections_left = await self._connections_left()
+            if self.agenda.left and not any(run.hung for run in seen.runs):
+                raise CaseError(f"the action {self.agenda.left[0]} never became due")
+            await self._until_held_are_closed()
             if self.how.then:
                 await self._more_runs(agent)
             seen.requests, seen.surplus = self.server.requests, self.server.surplus
@@ -139,14 +78,12 @@ class _Execution:
 
     @asynccontextmanager
     async def _model(self) -> AsyncGenerator[Model]:
-        settings = self.case.settings
-        given = {"idle_timeout": settings.get("idle_timeout_s"), "end_grace": settings.get("end_grace_s")}
         model = CompletionsModel(
             "scripted",
             base_url=self.server.url,
             api_key="none",
-            profile=_profile(self.case, self.how),
-            **{k: v for k, v in given.items() if v is not None},
+            profile=profile_of(self.case, self.how),
+            **model_settings(self.case),
         )
         try:
             yield CountingModel(model, self.gauge) if self.gauge else model
@@ -154,25 +91,10 @@ class _Execution:
             await close_sessions()
 
     def _agent(self, model: Model) -> ReActAgent:
-        settings = self.case.settings
-        more: dict[str, Any] = {}
-        if "retries" in settings or "retry_base_s" in settings:
-            retry = Retry()
-            more["retry"] = Retry(
-                retries=settings.get("retries", retry.retries), base=settings.get("retry_base_s", retry.base)
-            )
-        names = {
-            "max_rounds": "max_rounds",
-            "on_max_rounds": "on_limit",
-            "tool_timeout_s": "tool_timeout",
-            "buffer": "buffer",
-            "window_messages": "window",
-        }
-        more.update({ours: settings[theirs] for theirs, ours in names.items() if theirs in settings})
         tools = build_tools(
             self.case, self.seen.tool_runs, self._context, effect=self.how.effect, make_async=self.how.async_tools
         )
-        return ReActAgent(name="agent", model=model, tools=tools, store=self.store, **more)
+        return ReActAgent(name="agent", model=model, tools=tools, store=self.store, **agent_settings(self.case))
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
@@ -199,18 +121,14 @@ class _Execution:
 
     async def _all_runs(self, agent: ReActAgent) -> None:
         prompts = self._prompts()
-        actions = as_objects(self.case.input.get("actions"))
         self.seen.runs = [RunSeen(prompt, self._session(n)) for n, prompt in enumerate(prompts)]
         if self.case.input.get("runs_at_once"):
-            tasks = [
-                asyncio.create_task(self._one_run(agent, run, _actions_of(actions, n)))
-                for n, run in enumerate(self.seen.runs, 1)
-            ]
+            tasks = [asyncio.create_task(self._one_run(agent, run, n)) for n, run in enumerate(self.seen.runs, 1)]
             self._own_tasks.update(tasks)
             await asyncio.gather(*tasks)
             return
         for n, run in enumerate(self.seen.runs, 1):
-            await self._one_run(agent, run, _actions_of(actions, n))
+            await self._one_run(agent, run, n)
 
     async def _more_runs(self, agent: ReActAgent) -> None:
         self.server.replace([Reply(body=sse_body([{"content": f"Answer {n}."}])) for n in range(len(self.how.then))])
@@ -218,16 +136,17 @@ class _Execution:
         for prompt in self.how.then:
             run = RunSeen(prompt, self._session(max(0, len(self._prompts()) - 1)))
             self.seen.runs.append(run)
-            await self._one_run(agent, run, [])
+            await self._one_run(agent, run, len(self.seen.runs))
 
-    async def _one_run(self, agent: ReActAgent, seen: RunSeen, actions: list[Json]) -> None:
+    async def _one_run(self, agent: ReActAgent, seen: RunSeen, number: int) -> None:
         before, threads = asyncio.all_tasks(), set(threading.enumerate())
         seen.started = time.monotonic()
         run = agent.stream(seen.prompt, session=seen.session)
         consumer = Consumer(
             run,
             seen,
-            actions,
+            number=number,
+            agenda=self.agenda,
             pause=as_object(self.case.input.get("consumer")),
             gauge=self.gauge,
             close_when_full=self.how.close_when_full,
@@ -244,8 +163,6 @@ class _Execution:
         if seen.stopped_at is None:
             seen.tasks_left = self.tasks_since(before)
         seen.threads_left = [t.name for t in threading.enumerate() if t not in threads and t.is_alive()]
-        if consumer.actions_left and not seen.hung:
-            raise CaseError(f"the action {consumer.actions_left[0]} never became due in run {seen.prompt!r}")
 
     def tasks_since(self, before: set[asyncio.Task[Any]]) -> list[str]:
         """Names of tasks that are alive and are neither in `before` nor our own."""
@@ -254,19 +171,16 @@ class _Execution:
 
     # -- around ---------------------------------------------------------------------------------------------------
 
-    async def _connections_left(self) -> list[Any]:
+    async def _until_held_are_closed(self) -> None:
+        """Give the client a moment to close connections that the server holds open."""
         held = [r.connection for r in self.server.requests if r.reply is not None and r.reply.end == "hold"]
-        deadline = time.monotonic() + _CLOSE_WAIT
-        while left := [c for c in held if c.closed_by_client is None]:
-            if time.monotonic() > deadline:
-                break
-            await asyncio.sleep(0.01)
-        return left
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_WAIT):
+                for connection in held:
+                    await connection.left.wait()
 
     @asynccontextmanager
-    async def _beside(self) -> AsyncGenerator[None]:
-        found = _BESIDE.search(str(self.case.input["beside"]))
-        pause = float(found["s"]) if found else 1.0
+    async def _beside(self, pause: float) -> AsyncGenerator[None]:
         gaps = [0.0]
 
         async def wake() -> None:
@@ -285,11 +199,6 @@ class _Execution:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             self.seen.beside_gap = max(gaps)
-
-
-def _actions_of(actions: list[Json], n: int) -> list[Json]:
-    """The actions of the n-th run: those that name it, and in the first run those that name none."""
-    return [a for a in actions if int(a.get("run", 1)) == n]
 
 
 def _match_text(case: Case) -> Callable[[SeenRequest], str] | None:

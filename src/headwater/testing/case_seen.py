@@ -46,6 +46,17 @@ _DELTAS = {
 }
 
 
+def means(pattern: str, names: frozenset[str], agent: str) -> bool:
+    """Whether a name of the case format means an event with these names; without an id (or with `*`), any id."""
+    name, _, whose = pattern.partition("@")
+    if whose and whose != agent:
+        return False
+    head, _, rest = name.partition(":")
+    if rest in ("", "*"):
+        return any(n.partition(":")[0] == head for n in names)
+    return name in names
+
+
 class Item(msgspec.Struct, frozen=True):
     """One event under its neutral names. A failed end is `run_end` and `error` at once."""
 
@@ -56,14 +67,8 @@ class Item(msgspec.Struct, frozen=True):
     event: AgentEvent
 
     def fits(self, pattern: str) -> bool:
-        """Whether a name of the case format means this event; without an id (or with `*`) it means any id."""
-        name, _, agent = pattern.partition("@")
-        if agent and agent != self.agent:
-            return False
-        head, _, rest = name.partition(":")
-        if rest in ("", "*"):
-            return any(n.partition(":")[0] == head for n in self.names)
-        return name in self.names
+        """Whether a name of the case format means this event."""
+        return means(pattern, self.names, self.agent)
 
 
 class Namer:
@@ -244,7 +249,6 @@ class Observation:
         self.requests: list[SeenRequest] = []
         self.surplus: list[SeenRequest] = []
         self.connections: list[Connection] = []
-        self.connections_left: list[Connection] = []
         self.tool_runs: list[ToolRun] = []
         self.preset: list[Json] = []
         self.history: dict[str, list[Json]] = {}

@@ -32,7 +32,14 @@ class Connection:
     def __init__(self) -> None:
         self.opened = time.monotonic()
         self.closed_by_client: float | None = None
-        self.ended_by_server = False
+        self.left = asyncio.Event()
+        """Set once the client has closed the connection."""
+
+    def client_left(self) -> None:
+        """The client has closed the connection; noted once."""
+        if self.closed_by_client is None:
+            self.closed_by_client = time.monotonic()
+            self.left.set()
 
 
 class SeenRequest:
@@ -52,7 +59,6 @@ class SeenRequest:
         self.answered: float | None = None
         self.last_write: float | None = None
         self.reply: Reply | None = None
-        self.broken_off = False
 
     @property
     def messages(self) -> list[Json]:
@@ -127,11 +133,10 @@ class CaseServer:
             while await self._exchange(reader, writer, connection):
                 pass
         except (ConnectionError, asyncio.IncompleteReadError):
-            if connection.closed_by_client is None:
-                connection.closed_by_client = time.monotonic()
+            connection.client_left()
         except asyncio.CancelledError:
             # The server is being shut down; asyncio's own callback would report a cancelled handler.
-            connection.ended_by_server = True
+            return
         finally:
             writer.close()
 
@@ -151,22 +156,17 @@ class CaseServer:
             await self._answer(writer, request, reply, gone)
             if reply.end == "eof":
                 request.answered = time.monotonic()
-            request.broken_off = reply.end == "eof" and connection.closed_by_client is not None
         finally:
             if not gone.done():
                 gone.cancel()
                 with suppress(asyncio.CancelledError):
                     await gone
         if reply.end == "reset":
-            connection.ended_by_server = True
             _reset(writer)
             return False
         if reply.end == "hold" or connection.closed_by_client is not None:
             return False
-        if any(k.lower() == "connection" and v.lower() == "close" for k, v in reply.headers):
-            connection.ended_by_server = True
-            return False
-        return True
+        return not any(k.lower() == "connection" and v.lower() == "close" for k, v in reply.headers)
 
     async def _read(self, reader: asyncio.StreamReader, connection: Connection) -> SeenRequest:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
@@ -250,7 +250,7 @@ class CaseServer:
 
 def _note_close(connection: Connection, reader: asyncio.StreamReader) -> None:
     if reader.at_eof() or reader.exception() is not None:
-        connection.closed_by_client = connection.closed_by_client or time.monotonic()
+        connection.client_left()
 
 
 def _http_date(found: re.Match[str]) -> str:

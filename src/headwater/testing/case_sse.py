@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwater.events import FinishReason, ReasonDeltaEvent, ReasonEndEvent
+import msgspec
+
+from headwater.events import FinishReason, ReasonDeltaEvent, ReasonEndEvent, ToolCallEndEvent, ToolStatus
 from headwater.messages import RefusalPart, TextPart, ThinkingPart, ToolCallPart, Usage
 from headwater.testing.case_data import Case, chunk_offsets, stream_reply
 from headwater.testing.case_expect import Judgement
-from headwater.testing.case_json import Json, as_list, as_object, show
+from headwater.testing.case_json import Json, as_list, as_object, same_json, show
 from headwater.testing.case_match import compare_sequence, normal_sequence
-from headwater.testing.case_run import How, execute
+from headwater.testing.case_run import execute
 from headwater.testing.case_seen import Observation, RunSeen
+from headwater.testing.case_setup import How
+from headwater.tools.tool import Effect
 
 _ONE_TURN = {"retries": 0, "max_rounds": 1, "on_max_rounds": "error"}
 
@@ -21,32 +25,54 @@ def as_run(case: Case) -> Case:
     return case.changed(runs=["Go on."], settings={**_ONE_TURN, **case.settings})
 
 
-def cuts(case: Case) -> Iterator[tuple[str, list[int]]]:
-    """The ways in which the body is cut: (name, offsets)."""
+class Way(msgspec.Struct, frozen=True):
+    """How the body is cut, and what running the tools means."""
+
+    name: str
+    offsets: list[int]
+    effect: Effect = "write"
+
+
+def ways(case: Case) -> Iterator[Way]:
+    """The ways in which a body is read; with tools that may start early it must come to the same."""
     size = len(stream_reply(case).body)
-    yield "whole", []
+    yield Way("whole", [])
     offsets = chunk_offsets(case)
     if offsets:
-        yield "as chunks.json says", offsets
-    yield "byte by byte", list(range(1, size))
-    yield "by sevens", list(range(7, size, 7))
+        yield Way("as chunks.json says", offsets)
+    yield Way("byte by byte", list(range(1, size)))
+    yield Way("by sevens", list(range(7, size, 7)))
+    yield Way("byte by byte, with read-only tools", list(range(1, size)), "read")
 
 
-async def read_all(case: Case, how: How, expected: Json, out: Judgement) -> Observation | None:
-    """Read the body every way and judge each; returns what was seen when it was read whole."""
-    whole: Observation | None = None
+async def read_all(case: Case, how: How, expected: Json, out: Judgement) -> list[Observation]:
+    """Read the body every way, up to the first that is wrong, and judge each; returns what was seen, whole first."""
+    every: list[Observation] = []
     run = as_run(case)
-    for way, offsets in cuts(case):
-        seen = await execute(run, how, [stream_reply(case, offsets)])
-        whole = whole or seen
+    for way in ways(case):
+        seen = await execute(run, msgspec.structs.replace(how, effect=way.effect), [stream_reply(case, way.offsets)])
+        every.append(seen)
         one = Judgement()
         judge_sequence(expected, seen.runs[0], one, trim=bool(as_object(case.raw.get("compare")).get("trim")))
-        out.unchecked.extend(what for what in one.unchecked if what not in out.unchecked)
+        judge_arguments(seen, one)
         for finding in one.findings:
-            out.fail(f"{finding.what} ({way})", finding.why)
+            where = f"{way.name}, {how.profile}" if how.profile else way.name
+            out.fail(f"{finding.what} ({where})", finding.why)
         if one.findings:
             break
-    return whole
+    return every
+
+
+def judge_arguments(seen: Observation, out: Judgement) -> None:
+    """Each call whose tool answered ran with the arguments that the turn's message has."""
+    turn = _turn(seen.runs[0])
+    # The last attempt counts: one that began early may have been overtaken by the rest of its arguments.
+    last = {s.event.call_id: s.event.status for s in seen.runs[0].events if isinstance(s.event, ToolCallEndEvent)}
+    for call in turn.message.calls if turn else ():
+        if last.get(call.call_id) is ToolStatus.OK and not any(
+            run.name == call.name and same_json(run.args, call.args) for run in seen.tool_runs
+        ):
+            out.fail("arguments", f"{call.name} answered without having run with {show(call.args)}")
 
 
 def judge_sequence(expected: Json, run: RunSeen, out: Judgement, *, trim: bool) -> None:
