@@ -38,7 +38,7 @@ def _loop(runner: asyncio.Runner, agent: Agent, options: Options, out: Terminal,
         try:
             line = _ask(out)
         except EOFError:
-            if out.console.is_terminal:
+            if out.is_terminal:
                 out.line()
             return status
         except KeyboardInterrupt:
@@ -78,7 +78,7 @@ async def _answer(agent: Agent, prompt: str, options: Options, out: Terminal) ->
 
 def _ask(out: Terminal) -> str:
     """The next line, with a prompt where somebody is there to see it."""
-    is_terminal = sys.stdin.isatty() and out.console.is_terminal
+    is_terminal = sys.stdin.isatty() and out.is_terminal
     line = input(f"{out.glyphs.prompt} " if is_terminal else "").strip()
     if is_terminal and line:
         out.line()

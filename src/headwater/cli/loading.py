@@ -107,14 +107,13 @@ def load_agent(spec: str) -> Agent:
 
 def model_spec(options: Options, environ: Mapping[str, str] = os.environ) -> str:
     """The model's name: `--model`, or that of the endpoint the environment names, or `local`. Raises `UsageError`."""
-    if options.model is not None:
-        return options.model
-    named = environ.get("OPENAI_MODEL", "").strip()
-    if options.base_url is not None or has_endpoint(environ):
-        if not named:
-            raise UsageError("which model? Give --model NAME, or set OPENAI_MODEL; --model local needs no endpoint")
-        return named if options.base_url is not None else f"openai:{named}"
-    return LOCAL
+    is_ours = options.base_url is None and has_endpoint(environ)
+    named = options.model or environ.get("OPENAI_MODEL", "").strip()
+    if options.model is None and options.base_url is None and not is_ours:
+        return LOCAL
+    if not named:
+        raise UsageError("which model? Give --model NAME, or set OPENAI_MODEL; --model local needs no endpoint")
+    return f"openai:{named}" if is_ours and ":" not in named and named != LOCAL else named
 
 
 def has_endpoint(environ: Mapping[str, str] = os.environ) -> bool:
@@ -131,10 +130,19 @@ def make_model(options: Options) -> Model:
     """The model of the command line. Raises `UsageError`."""
     spec = model_spec(options)
     if is_local(spec) and options.base_url is None:
-        from headwater.cli.model import ensure_weights
-
-        ensure_weights(spec)
+        _have_local(spec, is_asked_for=options.model is not None)
     return resolve_model(spec, base_url=options.base_url, api_key=options.api_key)
+
+
+def _have_local(spec: str, *, is_asked_for: bool) -> None:
+    from headwater.cli.model import are_weights_here, fetch_weights
+
+    if not is_asked_for and not are_weights_here(spec):
+        raise UsageError(
+            "which model? Give --model provider:name, or set OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL, "
+            "or fetch the local one once: headwater model pull"
+        )
+    fetch_weights(spec)
 
 
 def make_agent(options: Options) -> Agent:

@@ -63,7 +63,7 @@ class Played:
 
 
 async def play(run: Run, sink: Sink) -> Played:
-    """Read a run to its end. SIGINT and SIGTERM cancel it; a second one does not wait for its tools."""
+    """Read a run to its end. SIGINT and SIGTERM cancel it and show the rest; a second one does not."""
     played = Played()
     cancelling: list[asyncio.Task[None]] = []
 
@@ -108,7 +108,7 @@ def report(played: Played, err: Terminal, *, session: str | None = None) -> None
     end = played.end
     if end is None:
         return
-    if err.console.is_terminal:
+    if err.is_terminal:
         err.line()
     error = end.error or ErrorInfo(kind="internal_error", message=f"the run ended {end.outcome}")
     match end.outcome:
@@ -122,7 +122,7 @@ def report(played: Played, err: Terminal, *, session: str | None = None) -> None
             err.error(error.message)
             for hint in _hints(error, end):
                 err.line(hint, "dim")
-    if err.console.is_terminal:
+    if err.is_terminal:
         err.line(_summary(played, end, err.glyphs.dot), "dim")
 
 

@@ -51,7 +51,8 @@ class Glyphs:
 class Terminal:
     """One output stream.
 
-    `styled` is whether colours and dimming are written, `live` whether a line may be drawn over again.
+    `is_terminal` is whether somebody looks at it, `styled` whether colours and dimming are written, `live` whether a
+    line may be drawn over again.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -60,21 +61,23 @@ class Terminal:
         plain = bool(os.environ.get("NO_COLOR"))
         self.console = _Console(
             file=stream,
+            force_terminal=False if plain else None,
             color_system=None if plain else "auto",
             highlight=False,
             markup=False,
             emoji=False,
             soft_wrap=True,
         )
-        self.styled = self.console.is_terminal and not plain and not self.console.is_dumb_terminal
-        self.live = self.styled and stream.isatty()
+        self.is_terminal = stream.isatty()
+        self.styled = self.console.is_terminal and not self.console.is_dumb_terminal
+        self.live = self.styled and self.is_terminal
         self.glyphs = Glyphs(_can_write("✓✗–↺…·›⠋", stream))
         self._status: Status | None = None
 
     @property
     def width(self) -> int:
         """Cells that a shortened line may take."""
-        return self.console.width - 1 if self.console.is_terminal else _PIPE_WIDTH
+        return self.console.width - 1 if self.is_terminal else _PIPE_WIDTH
 
     def write(self, text: str, style: str = "") -> None:
         """Write text as it is, with no line end added."""
