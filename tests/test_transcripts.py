@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from headwater.errors import model_error
+from headwater.testing.transcript_refusal import refusal_faults
 from headwater.testing.transcripts import main
 
 TEXT = b'data: {"choices":[{"index":0,"delta":{"content":"<think>hm</think>\\n\\nHi"},"finish_reason":"stop"}]}\n\n'
@@ -101,6 +103,52 @@ def test_a_difference_is_excused_only_where_the_bytes_show_the_reason(
     assert [line.split()[0] for line in lines] == ["passed", "passed", "passed", "failed", "3"]
     assert code == 1
     assert "the bytes show" in lines[0]
+
+
+REFUSALS: list[tuple[str, str, int]] = [
+    ("object", '{"error":{"message":"Too long.","type":"invalid","code":"ctx"}}', 400),
+    ("wait", '{"error":{"message":"slow down","code":429}}', 429),
+    ("detail", '{"detail":"Invalid  API Key"}', 401),
+    ("page", "<html><title>Bad Gateway</title></html>", 502),
+    ("empty", "", 503),
+]
+
+
+def test_recorded_refusals_are_judged_with_and_without_an_index(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, body, status in REFUSALS:
+        (tmp_path / f"{name}.body").write_text(body, encoding="utf-8")
+        (tmp_path / f"{name}.json").write_text(json.dumps({"http_status": status}), encoding="utf-8")
+    assert run(tmp_path, capsys)[1][-1] == "5 passed, 0 failed"
+    rows = "".join(f"{name}.body\tchat-error\n" for name, _, _ in REFUSALS)
+    (tmp_path / "INDEX.tsv").write_text("file\tendpoint\n" + rows, encoding="utf-8")
+    assert run(tmp_path, capsys)[1][-1] == "5 passed, 0 failed"
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [
+        ({"status": 500}, "status"),
+        ({"message": "something else"}, "message"),
+        ({"code": 7}, "code"),
+        ({"retryable": True}, "retryable"),
+        ({"kind": "provider_error"}, "http_error"),
+    ],
+)
+def test_a_refusal_that_is_told_wrongly_fails(changed: dict[str, Any], word: str) -> None:
+    right: dict[str, Any] = {"kind": "http_error", "message": "x: Too long", "status": 400, "code": "ctx"}
+    body = REFUSALS[0][1].encode()
+    assert refusal_faults(model_error(**right), body, 400, {}) == []
+    (fault,) = refusal_faults(model_error(**{**right, **changed}), body, 400, {})
+    assert word in fault
+    assert refusal_faults(None, body, 400, {})
+
+
+def test_a_reference_that_names_the_error_is_asked_first() -> None:
+    error = model_error("http_error", "Provider says no", status=400, code=9)
+    assert refusal_faults(error, b"{}", 400, {"error": {"message": "Provider says no", "code": 9}}) == []
+    assert refusal_faults(error, b"{}", 400, {"error": {"message": "Provider says yes", "code": 9}})
 
 
 def test_the_json_form_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

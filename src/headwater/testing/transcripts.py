@@ -3,8 +3,10 @@
     python -m headwater.testing.transcripts DIR [--json]
 
 DIR holds `INDEX.tsv` (columns `file` and `endpoint`), the recordings (`*.sse`), beside each its `*.json` (content type,
-request) and `*.reference.json`, whose `decoded` is compared: text, thinking, refusal, calls, finish, usage, error of
-choice 0. Each recording is read four times: over a loopback HTTP connection, whole, byte by byte and by sevens.
+status, request) and `*.reference.json`, whose `decoded` is compared: text, thinking, refusal, calls, finish, usage,
+error of choice 0. Each recording is read four times: by the model, over a loopback HTTP connection; and as a body that
+comes whole, byte by byte and by sevens. Of a recorded refusal (endpoint `chat-error`, or a status of 300 and above) the
+error is judged: status, message, code, and whether it is worth another try.
 """
 
 from __future__ import annotations
@@ -15,12 +17,10 @@ import csv
 import json
 import re
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import aiohttp
 import msgspec
 
 from headwater.chat.completions import CompletionsDecoder
@@ -37,9 +37,17 @@ from headwater.chat.events import (
 )
 from headwater.chat.finish import finish_reason
 from headwater.chat.profile import DEFAULT_PROFILE
+from headwater.chat.request import ModelRequest, RequestOptions, ToolSpec
+from headwater.drive.http import close_sessions
+from headwater.drive.model import CompletionsModel
 from headwater.errors import ModelError
+from headwater.messages import user
+from headwater.testing.transcript_refusal import refusal_faults
+from headwater.testing.transcript_server import BodyServer, Recorded
 
 Json = dict[str, Any]
+
+_STREAM, _REFUSAL = "chat-completions", "chat-error"
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -67,11 +75,25 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 # ---- reading ------------------------------------------------------------------------------------------------
 
 
-async def read_stream(blocks: AsyncIterator[bytes], tool_names: frozenset[str], content_type: str) -> Seen:
-    """Read an answer's body. The one place that says how a recording becomes events."""
+async def read_model(base_url: str, tool_names: Iterable[str]) -> tuple[Seen, ModelError | None]:
+    """Ask the endpoint at `base_url` as a run does; what the answer comes to, and the error that it ended in."""
+    model = CompletionsModel("recorded", base_url=base_url, api_key="none")
+    tools = tuple(ToolSpec(name, "", {"type": "object"}) for name in tool_names)
+    events: list[ModelEvent] = []
+    error: ModelError | None = None
+    try:
+        async for batch in model.stream(ModelRequest([user("Go on.")], tools, RequestOptions(), {})):
+            events += batch
+    except ModelError as failure:
+        error = failure
+    return fold(events, error), error
+
+
+def read_blocks(blocks: Iterable[bytes], tool_names: frozenset[str], content_type: str) -> Seen:
+    """Read an answer's body from its blocks."""
     decoder = CompletionsDecoder(DEFAULT_PROFILE, tool_names, content_type=content_type)
     events: list[ModelEvent] = []
-    async for block in blocks:
+    for block in blocks:
         events += decoder.feed(block)
         if decoder.done:
             break
@@ -119,48 +141,10 @@ def _by_calls(reason: str, has_calls: bool) -> str:
     return ("tool_calls" if has_calls else "stop") if reason in ("stop", "tool_calls") else reason
 
 
-async def cut(body: bytes, size: int) -> AsyncIterator[bytes]:
+def cut(body: bytes, size: int) -> Iterator[bytes]:
     """The body in blocks of `size` bytes (0: whole)."""
     for at in range(0, len(body), size or len(body) or 1):
         yield body[at : at + (size or len(body))]
-
-
-class BodyServer:
-    """A loopback HTTP server that answers `/n` with body n, in HTTP chunks of odd sizes."""
-
-    def __init__(self, bodies: Sequence[tuple[bytes, str]]) -> None:
-        self._bodies = bodies
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[str]:
-        """Serve; gives the base URL."""
-        server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
-        async with server:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            line = await reader.readline()
-            while (await reader.readline()).strip():
-                pass
-            body, content_type = self._bodies[int(line.split()[1].strip(b"/"))]
-            writer.write(
-                f"HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\n"
-                "transfer-encoding: chunked\r\n\r\n".encode()
-            )
-            at, size = 0, 1
-            while at < len(body):
-                block = body[at : at + size]
-                writer.write(b"%x\r\n%s\r\n" % (len(block), block))
-                await writer.drain()
-                at += size
-                size = size * 3 % 4093 + 1
-            writer.write(b"0\r\n\r\n")
-            await writer.drain()
-        except ConnectionError:
-            return  # the reader has seen enough
-        finally:
-            writer.close()
 
 
 # ---- the reference ------------------------------------------------------------------------------------------
@@ -274,14 +258,18 @@ def _short(value: object) -> str:
 
 
 def recordings(folder: Path) -> list[tuple[str, str]]:
-    """(file, endpoint) of each recording in the folder's index, or of each `*.sse` in it."""
+    """(file, endpoint) of each recording in the folder's index, or of each `*.sse` and `*.body` in it."""
     index = folder / "INDEX.tsv"
     if index.is_file():
         with index.open(encoding="utf-8", newline="") as lines:
             rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
             return [(row["file"], row["endpoint"]) for row in rows]
-    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*.sse"))
-    return [(name, str(_json(folder / name, ".json").get("endpoint") or "chat-completions")) for name in names]
+    found = sorted(path for path in folder.rglob("*") if path.suffix in (".sse", ".body"))
+    usual = {".sse": _STREAM, ".body": _REFUSAL}
+    return [
+        (str(path.relative_to(folder)), str(_json(path, ".json").get("endpoint") or usual[path.suffix]))
+        for path in found
+    ]
 
 
 def _json(recording: Path, suffix: str) -> Json:
@@ -292,35 +280,42 @@ def _json(recording: Path, suffix: str) -> Json:
 async def run(folder: Path) -> list[Result]:
     """Read every recording of the folder; the results are in the order of the index."""
     results: dict[str, Result] = {}
-    ready: list[tuple[str, bytes, Json, Json]] = []
+    ready: list[tuple[str, Recorded, Json, frozenset[str]]] = []
     order = recordings(folder)
     for name, endpoint in order:
         path = folder / name
-        if endpoint != "chat-completions":
+        side, decoded = _json(path, ".json"), cast("Json", _json(path, ".reference.json").get("decoded") or {})
+        status = int(side.get("http_status") or (400 if endpoint == _REFUSAL else 200))
+        if endpoint not in (_STREAM, _REFUSAL):
             results[name] = Result(name, "skipped", (f"{endpoint} is not read yet",))
-            continue
-        reference = _json(path, ".reference.json")
-        if not path.is_file() or "decoded" not in reference:
+        elif not path.is_file() or not (decoded or status >= 300):
             results[name] = Result(name, "skipped", ("there is no recording or no reference to compare it with",))
-            continue
-        ready.append((name, path.read_bytes(), reference["decoded"], _json(path, ".json")))
-    served = [(body, str(side.get("content_type") or "text/event-stream")) for _, body, _, side in ready]
-    async with BodyServer(served).running() as base, aiohttp.ClientSession() as session:
-        for n, (name, body, decoded, side) in enumerate(ready):
-            results[name] = await _judge(name, body, decoded, side, session, f"{base}/{n}")
+        else:
+            kind = str(side.get("content_type") or ("text/event-stream" if endpoint == _STREAM else "application/json"))
+            ready.append((name, Recorded(path.read_bytes(), kind, status), decoded, _tool_names(side)))
+    async with BodyServer([answer for _, answer, _, _ in ready]).running() as base:
+        try:
+            for n, (name, answer, decoded, names) in enumerate(ready):
+                got, error = await read_model(f"{base}/{n}", names)
+                if answer.status < 300:
+                    results[name] = _judge(name, answer, got, decoded, names)
+                else:
+                    faults = refusal_faults(error, answer.body, answer.status, decoded)
+                    results[name] = Result(name, "failed" if faults else "passed", tuple(faults))
+        finally:
+            await close_sessions()
     return [results[name] for name, _ in order]
 
 
-async def _judge(name: str, body: bytes, decoded: Json, side: Json, session: aiohttp.ClientSession, url: str) -> Result:
-    content_type = str(side.get("content_type") or "text/event-stream")
+def _tool_names(side: Json) -> frozenset[str]:
     tools = cast("list[Json]", (side.get("request") or {}).get("tools") or [])
-    names = frozenset(str(cast("Json", tool.get("function") or tool).get("name")) for tool in tools)
-    want = expected(decoded)
-    async with session.get(url) as response:
-        got = await read_stream(response.content.iter_any(), names, content_type)
-    faults, excused = compare(body, want, got)
+    return frozenset(str(cast("Json", tool.get("function") or tool).get("name")) for tool in tools)
+
+
+def _judge(name: str, answer: Recorded, got: Seen, decoded: Json, names: frozenset[str]) -> Result:
+    faults, excused = compare(answer.body, expected(decoded), got)
     for size, way in ((0, "whole"), (1, "byte by byte"), (7, "by sevens")):
-        if await read_stream(cut(body, size), names, content_type) != got:
+        if read_blocks(cut(answer.body, size), names, answer.content_type) != got:
             faults.append(f"read {way}, the same bytes come to something else")
     if faults:
         return Result(name, "failed", tuple(faults))
