@@ -6,28 +6,23 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-from headwater.agents.journal import LogJournal
 from headwater.agents.prompt import prompt_messages
-from headwater.agents.session import OpenSession
-from headwater.agents.settings import OnLimit, Overrides, Settings, override
+from headwater.agents.settings import OnLimit, Overrides, Settings, check_session, override
+from headwater.agents.start import RunPlan, open_driver
 from headwater.agents.turns import OnBusy
-from headwater.chat.history import window
-from headwater.chat.request import RequestOptions, ToolSpec
-from headwater.core.outbox import RunConfig
+from headwater.chat.request import RequestOptions
 from headwater.core.policy import DEFAULT_RETRY, Limits, Retry
-from headwater.core.run import RunMachine
-from headwater.core.signals import Start
-from headwater.drive.driver import Driver, DriverConfig
 from headwater.drive.handle import Run
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.drive.sync import run_sync
-from headwater.errors import ErrorInfo, SessionBusy, StoreError, UsageError
+from headwater.errors import UsageError
 from headwater.events import AgentKind, Origin, Response
-from headwater.messages import Message, Prompt, SystemMessage
+from headwater.messages import Prompt
 from headwater.store.base import SessionData, Store
 from headwater.store.memory import MemoryStore
 from headwater.store.opening import open_store
@@ -77,6 +72,7 @@ class Agent:
         nothing is sent before the run is read.
         """
         settings = override(self.settings, overrides) if overrides else self.settings
+        check_session(session)
         messages = prompt_messages(prompt, has_session=session is not None)
         run_id = f"run_{uuid.uuid4().hex[:24]}"
         origin = Origin(
@@ -87,12 +83,16 @@ class Agent:
             path=(self.name,),
             session_id=session or "",
         )
-        context = copy_context()
-
-        async def open_driver() -> Driver:
-            return await _open(self, settings, origin, messages, deps, context)
-
-        return Run(run_id, open_driver)
+        plan = RunPlan(
+            settings=settings,
+            store=self.store,
+            keeps_events=self._logs,
+            origin=origin,
+            input=messages,
+            context=copy_context(),
+            deps=deps,
+        )
+        return Run(run_id, partial(open_driver, plan))
 
     async def load_session(self, session: str) -> SessionData:
         """The stored conversation: its messages and version. Raises `StoreError`."""
@@ -111,60 +111,6 @@ class Agent:
 async def _finish(run: Run) -> Response:
     async with run:
         return await run.response()
-
-
-async def _open(
-    agent: Agent, settings: Settings, origin: Origin, messages: tuple[Message, ...], deps: Any, context: Any
-) -> Driver:
-    """Load the session, build the machine and start the driver. What goes wrong is the run's failure."""
-    session: OpenSession | None = None
-    journal: LogJournal | None = None
-    error: ErrorInfo | None = None
-    history: Sequence[Message] = ()
-    try:
-        if origin.session_id:
-            session = await OpenSession.open(agent.store, origin.session_id, settings.on_busy)
-            history = session.data.messages
-        if agent.keeps_events:
-            epoch = await agent.store.open_epoch(origin.run_id)
-            journal = LogJournal(agent.store, origin.run_id, epoch)
-    except SessionBusy as busy:
-        error = busy.info(clean_slate=True)
-    except StoreError as failure:
-        error = ErrorInfo(kind="store_error", message=str(failure), clean_slate=True)
-    except BaseException:
-        if session is not None:
-            session.release()
-        raise
-    system = (SystemMessage(text=settings.instructions),) if settings.instructions else ()
-    tools = {tool.name: tool for tool in settings.tools}
-    machine = RunMachine(
-        RunConfig(
-            origin=origin,
-            model_name=settings.model.name,
-            tools=tools,
-            prefix=(*system, *window(history, settings.window)),
-            limits=settings.limits,
-            retry=settings.retry,
-            commits=session is not None,
-        )
-    )
-    driver = Driver(
-        machine,
-        DriverConfig(
-            model=settings.model,
-            tools=tuple(ToolSpec(t.name, t.description, t.parameters) for t in tools.values()),
-            options=settings.options,
-            context=context,
-            deps=deps,
-            journal=journal,
-            conversation=session,
-            buffer=settings.buffer,
-            thread_grace=settings.thread_grace,
-        ),
-    )
-    driver.start(Start(messages, error=error))
-    return driver
 
 
 def _options(options: RequestOptions | None, temperature: float | None, max_tokens: int | None) -> RequestOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from headwater.agents.edge import store_errors
 from headwater.events import AgentEvent, ReasonDeltaEvent, ToolArgsDeltaEvent
 from headwater.store.base import EventLog
 
@@ -19,7 +20,9 @@ class LogJournal:
         self._log = log
         self._run_id = run_id
         self._epoch = epoch
-        self._wseq = 0
+        self._wseq = 1
+        self._batch: list[AgentEvent] = []
+        """What append `_wseq` writes; empty when nothing is on its way."""
         self._buffer: list[AgentEvent] = []
         self._since = 0.0
         self._boundary = False
@@ -32,14 +35,20 @@ class LogJournal:
             self._boundary = any(type(e) is not ReasonDeltaEvent and type(e) is not ToolArgsDeltaEvent for e in events)
 
     def is_due(self) -> bool:
+        if self._batch:
+            return True
         return bool(self._buffer) and (self._boundary or time.monotonic() - self._since >= BATCH_S)
 
     async def flush(self) -> None:
-        if not self._buffer:
-            return
-        # The buffer is cleared only when it is written: a cancelled flush is made again under the same number.
-        batch = list(self._buffer)
-        await self._log.append(self._run_id, batch, epoch=self._epoch, step="run", attempt=1, wseq=self._wseq + 1)
-        self._wseq += 1
-        del self._buffer[: len(batch)]
-        self._boundary = False
+        # A store may write what a cancelled caller asked for. So an append that was cut off is made again with the
+        # same number and the same events, whatever came since; the log knows it if it is there.
+        while self._batch or self._buffer:
+            if not self._batch:
+                self._batch, self._buffer = self._buffer, []
+                self._boundary = False
+            with store_errors(f"writing events of run {self._run_id!r}"):
+                await self._log.append(
+                    self._run_id, self._batch, epoch=self._epoch, step="run", attempt=1, wseq=self._wseq
+                )
+            self._wseq += 1
+            self._batch = []

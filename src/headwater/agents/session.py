@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headwater.agents.edge import store_errors
 from headwater.agents.turns import OnBusy, Turn, take_turn
+from headwater.drive.opening import Opening
 from headwater.errors import VersionConflict
 from headwater.messages import Message
 from headwater.store.base import SessionData, SessionStore
@@ -26,11 +28,14 @@ class OpenSession:
         self._turn = turn
 
     @classmethod
-    async def open(cls, store: SessionStore, session_id: str, on_busy: OnBusy) -> OpenSession:
-        """Wait for the session's turn and load it. Raises `SessionBusy`, `StoreError`."""
-        turn = await take_turn(store, session_id, on_busy)
+    async def open(
+        cls, store: SessionStore, session_id: str, *, run_id: str, on_busy: OnBusy, opening: Opening
+    ) -> OpenSession:
+        """Wait for the session's turn and load it. Raises what `take_turn` raises, and `StoreError`."""
+        turn = await take_turn(store, session_id, run_id, on_busy, opening)
         try:
-            return cls(store, turn, await store.load(session_id))
+            with store_errors(f"loading session {session_id!r}"):
+                return cls(store, turn, await store.load(session_id))
         except BaseException:
             turn.leave()
             raise
@@ -39,14 +44,15 @@ class OpenSession:
         """Append the run's messages."""
         version, session_id = self.data.version, self.data.session_id
         for attempt in range(CONFLICTS):
-            try:
-                await self._store.commit(session_id, version, append=messages)
-            except VersionConflict:
-                if attempt == CONFLICTS - 1:
-                    raise
-                version = (await self._store.load(session_id)).version
-            else:
-                return
+            with store_errors(f"committing to session {session_id!r}"):
+                try:
+                    await self._store.commit(session_id, version, append=messages)
+                except VersionConflict:
+                    if attempt == CONFLICTS - 1:
+                        raise
+                    version = (await self._store.load(session_id)).version
+                else:
+                    return
 
     def release(self) -> None:
         """Let the next run of the session begin."""

@@ -33,11 +33,11 @@ class Settings(msgspec.Struct, frozen=True):
 
     def checked(self) -> Settings:
         """These settings; raises `UsageError` for a value that cannot work."""
-        check_number("max_rounds", self.limits.max_rounds, least=1, optional=True)
-        check_number("window", self.window, least=1, optional=True)
-        check_number("buffer", self.buffer, least=1)
+        check_number("max_rounds", self.limits.max_rounds, least=1, whole=True, optional=True)
+        check_number("window", self.window, least=1, whole=True, optional=True)
+        check_number("buffer", self.buffer, least=1, whole=True)
         check_number("thread_grace", self.thread_grace, least=0)
-        check_number("retry.retries", self.retry.retries, least=0)
+        _check_retry(self.retry)
         if self.limits.on_limit not in ("answer", "error"):
             raise UsageError(f"on_limit must be 'answer' or 'error', not {self.limits.on_limit!r}.")
         if self.on_busy not in ("queue", "refuse"):
@@ -61,12 +61,37 @@ class Overrides(TypedDict, total=False):
     on_busy: OnBusy
 
 
-def check_number(name: str, value: Any, *, least: float, optional: bool = False) -> None:
+def _check_retry(retry: object) -> None:
+    if not isinstance(retry, Retry):
+        raise UsageError(f"retry must be a Retry, such as Retry(retries=0), not {retry!r}.")
+    check_number("retry.retries", retry.retries, least=0, whole=True)
+    check_number("retry.base", retry.base, least=0)
+    check_number("retry.cap", retry.cap, least=0)
+    check_number("retry.retry_after_cap", retry.retry_after_cap, least=0)
+    if retry.after_output not in ("fail", "discard"):
+        raise UsageError(f"retry.after_output must be 'fail' or 'discard', not {retry.after_output!r}.")
+
+
+def check_session(session: object) -> None:
+    """Raise `UsageError` unless `session` can name a conversation: text that is not empty, or None."""
+    if session is None:
+        return
+    if not isinstance(session, str) or not session:
+        raise UsageError(f"session must be text that is not empty, or None for no session, not {session!r}.")
+    try:
+        session.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"session {session!r} cannot be stored: {error.reason}.") from None
+
+
+def check_number(name: str, value: Any, *, least: float, whole: bool = False, optional: bool = False) -> None:
     """Raise `UsageError` unless `value` is a number of at least `least` (or None, where that is allowed)."""
     if value is None and optional:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
-        allowed = f"a number of at least {least:g}" + (", or None" if optional else "")
+    kinds = int if whole else int | float
+    if isinstance(value, bool) or not isinstance(value, kinds) or not value >= least:
+        kind = "whole number" if whole else "number"
+        allowed = f"a {kind} of at least {least:g}" + (", or None" if optional else "")
         raise UsageError(f"{name} must be {allowed}, not {value!r}.")
 
 

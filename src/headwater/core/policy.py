@@ -34,7 +34,7 @@ class Retry(msgspec.Struct, frozen=True):
         """Seconds to wait after the `failures`-th failure, or None: do not try again."""
         if failures > self.retries or not error.retryable:
             return None
-        pause = min(self.cap, self.base * 2.0 ** (failures - 1))
+        pause = min(self.cap, self.base * 2.0 ** min(failures - 1, 64))
         if error.retry_after is not None:
             if error.retry_after > self.retry_after_cap:
                 return None

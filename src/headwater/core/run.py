@@ -122,7 +122,8 @@ class RunMachine:
         self._started = self._out.now
         self._out.emit(RunStartEvent(*self._out.head(), signal.input, cause_call_id=signal.cause_call_id))
         if signal.error is not None:
-            self._end(_End(Outcome.FAILED, signal.error))
+            cancelled = signal.error.kind == "cancelled"
+            self._end(_End(Outcome.CANCELLED if cancelled else Outcome.FAILED, signal.error))
         else:
             self._advance()
 

@@ -18,7 +18,8 @@ from headwater.tools.tool import Tool
 class Start(msgspec.Struct, frozen=True):
     """Begin the run. `input` is the new messages (empty: go on with the conversation as it is).
 
-    With `error` the run could not be prepared: it begins and ends at once, as failed.
+    With `error` the run could not be prepared: it begins and ends at once, as failed, or as cancelled if that is the
+    error's kind.
     """
 
     input: tuple[Message, ...]

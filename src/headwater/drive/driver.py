@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import deque
-from collections.abc import Callable, Coroutine
-from contextvars import Context
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
 
-from headwater.chat.request import ModelRequest, RequestOptions, ToolSpec
+from headwater.chat.request import ModelRequest
 from headwater.core.run import RunMachine
 from headwater.core.signals import (
     CallModel,
@@ -39,8 +37,10 @@ from headwater.core.signals import (
     ToolReported,
 )
 from headwater.drive.executor import ToolExecution
-from headwater.drive.ports import Conversation, Journal, Model
-from headwater.errors import ErrorInfo, ModelError, StoreError
+from headwater.drive.live import Closable, enlist
+from headwater.drive.opening import INSIDE
+from headwater.drive.ports import DriverConfig
+from headwater.errors import ErrorInfo, ModelError, StoreError, UsageError
 from headwater.events import AgentEvent
 from headwater.tools.context import ToolContext
 from headwater.tools.outcome import ToolOutcome
@@ -48,47 +48,42 @@ from headwater.tools.outcome import ToolOutcome
 JITTER = 0.25
 """Retries wait up to this part longer than asked, so that many clients do not come back at once."""
 
-
-class DriverConfig(msgspec.Struct, frozen=True):
-    """What a driver needs besides its machine. `buffer` is events, `thread_grace` seconds."""
-
-    model: Model
-    tools: tuple[ToolSpec, ...]
-    options: RequestOptions
-    context: Context
-    deps: Any = None
-    journal: Journal | None = None
-    conversation: Conversation | None = None
-    buffer: int = 256
-    thread_grace: float = 2.0
-    clock: Callable[[], float] = time.time
+_deaf: set[asyncio.Task[None]] = set()
+"""Requests of models that did not end when they were cancelled. The loop holds tasks weakly."""
 
 
 class Driver:
     """Runs one machine on the running event loop.
 
     `ready` holds events that nobody has taken yet. `step` may be called by several tasks; one of them pumps, the
-    others wait for it. After `finished` nothing of the run is left but what is in `ready`.
+    others wait for it. After `finished` nothing of the run is left but what is in `ready`. `failure` is a bug that
+    stopped the machine; the run then has no end.
     """
 
     def __init__(self, machine: RunMachine, config: DriverConfig) -> None:
         self.machine = machine
         self.ready: deque[AgentEvent] = deque()
         self.finished = False
+        self.failure: Exception | None = None
         self._config = config
         self._loop = asyncio.get_running_loop()
+        self._live: set[Closable] = enlist(self._loop, self)
         self._inbox: deque[Signal] = deque()
         self._backlog = 0
         self._waiter: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
         self._pumping = False
         self._others: list[asyncio.Future[None]] = []
-        self._commands: list[Command] = []
+        self._commands: deque[Command] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._request_task: asyncio.Task[None] | None = None
         self._executions: dict[tuple[str, int], ToolExecution] = {}
         self._cache: dict[str, Any] = {}
         self._abandoned: asyncio.Task[None] | None = None
+        config.context.run(self._mark)
+
+    def _mark(self) -> None:
+        INSIDE.set((*INSIDE.get(), self.machine.config.origin.run_id))
 
     # -- for those who want events ------------------------------------------------------------------------------
 
@@ -104,7 +99,11 @@ class Driver:
         self._push(Cancel(reason))
 
     async def step(self) -> None:
-        """Wait until something has happened and take it in; returns at once when `finished`."""
+        """Wait until something has happened and take it in; returns at once when `finished`.
+
+        Raises `UsageError` on another event loop than the run's.
+        """
+        self.check_loop()
         if self._pumping:
             other = self._loop.create_future()
             self._others.append(other)
@@ -123,6 +122,9 @@ class Driver:
 
     async def close(self, reason: str) -> None:
         """End the run now, and return when nothing of it is left."""
+        if self.finished:
+            return
+        self.check_loop()
         if not self.machine.ended:
             self.cancel(reason)
         while not self.finished:
@@ -130,13 +132,23 @@ class Driver:
 
     def abandon(self, reason: str) -> None:
         """Close without being waited for: for a handle that was dropped. Safe from any thread."""
-        if self._loop.is_closed():
-            return
 
         def close() -> None:
-            self._abandoned = self._loop.create_task(self.close(reason))
+            if not self.finished:
+                self._abandoned = self._loop.create_task(self.close(reason))
 
-        self._loop.call_soon_threadsafe(close)
+        try:
+            self._loop.call_soon_threadsafe(close)
+        except RuntimeError:
+            return  # the loop is closed, and nothing can be done on it any more
+
+    def check_loop(self) -> None:
+        """Raise `UsageError` unless this is the event loop that the run belongs to."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise UsageError(
+                "This run belongs to another event loop, the one on which it was first read. Use it there; from other "
+                "threads: asyncio.run_coroutine_threadsafe(run.cancel(), loop)."
+            )
 
     # -- the pump -----------------------------------------------------------------------------------------------
 
@@ -168,7 +180,11 @@ class Driver:
         now = self._config.clock()
         while inbox:
             signal = inbox.popleft()
-            events, commands = machine.send(signal, now)
+            try:
+                events, commands = machine.send(signal, now)
+            except Exception as error:  # noqa: BLE001 a bug, or an object of the user's that breaks its contract
+                self._break_off(error)
+                return
             if events:
                 self.ready.extend(events)
                 if journal is not None:
@@ -176,6 +192,15 @@ class Driver:
             if commands:
                 self._commands.extend(commands)
         self._backlog = 0
+
+    def _break_off(self, error: Exception) -> None:
+        """The machine is broken: nothing more is fed to it, and what it had started is stopped."""
+        self.failure = error
+        self.machine.ended = True
+        self._inbox.clear()
+        self._commands.clear()
+        for execution in list(self._executions.values()):
+            execution.stop("cancelled")
 
     def _journal_failed(self, error: StoreError) -> None:
         """A run whose events cannot be kept is ended; what is known goes to the reader all the same."""
@@ -185,16 +210,25 @@ class Driver:
         self._feed()
 
     def _perform_all(self) -> None:
-        commands, self._commands = self._commands, []
-        for command in commands:
+        commands = self._commands
+        # What was taken back before it was begun is not begun: a cancelled call has no effect then.
+        taken_back: set[object] = set()
+        if len(commands) > 1:
+            taken_back = {(c.call_id, c.attempt) for c in commands if type(c) is StopTool}
+            taken_back.update(c.request for c in commands if type(c) is CloseModel)
+        while commands:
+            command = commands.popleft()
             match command:
-                case CallModel():
-                    self._request_task = self._spawn(self._read_model(command))
+                case CallModel(request=request):
+                    if request not in taken_back:
+                        self._request_task = self._spawn(self._read_model(command))
                 case CloseModel():
                     if self._request_task is not None:
                         self._request_task.cancel()
-                case StartTool():
-                    self._start_tool(command)
+                case StartTool(call_id=call_id, attempt=attempt):
+                    execution = self._prepare(command)
+                    if (call_id, attempt) not in taken_back:
+                        execution.start()
                 case StopTool(call_id=call_id, attempt=attempt, why=why):
                     execution = self._executions.get((call_id, attempt))
                     if execution is not None:
@@ -203,11 +237,20 @@ class Driver:
                     self._spawn(self._commit(command))
 
     async def _settle(self) -> None:
-        """The run is over: wait for what was told to stop, then let go."""
+        """The run is over: wait for what was told to stop, then let go.
+
+        A model that does not end when it is cancelled is waited for as long as a tool, and given up.
+        """
         if self._request_task is not None:
             self._request_task.cancel()
         while self._tasks:
-            await asyncio.wait(self._tasks)
+            done, pending = await asyncio.wait(self._tasks, timeout=self._config.thread_grace)
+            self._tasks -= done
+            if not done:
+                _deaf.update(pending)
+                for task in pending:
+                    task.add_done_callback(_deaf.discard)
+                break
         while self._executions:
             self._waiter = self._loop.create_future()
             try:
@@ -222,6 +265,7 @@ class Driver:
                 self._journal_failed(error)
         if self._config.conversation is not None:
             self._config.conversation.release()
+        self._live.discard(self)
         self.finished = True
 
     def _push(self, signal: Signal) -> None:
@@ -262,6 +306,11 @@ class Driver:
                     await close()
         except ModelError as error:
             self._push(ModelFailed(number, error.info()))
+        except asyncio.CancelledError:
+            # If the run asked for it, this is stale news; if it came from elsewhere, nobody else would tell.
+            message = f"The request to the model {config.model.name!r} was cancelled, and not by the run."
+            self._push(ModelFailed(number, ErrorInfo(kind="internal_error", message=message)))
+            raise
         except Exception as error:  # noqa: BLE001 a user's model may raise anything; it becomes the run's error
             message = f"The model {config.model.name!r} raised {type(error).__name__}: {error}"
             self._push(ModelFailed(number, ErrorInfo(kind="internal_error", message=message)))
@@ -279,7 +328,7 @@ class Driver:
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
 
-    def _start_tool(self, command: StartTool) -> None:
+    def _prepare(self, command: StartTool) -> ToolExecution:
         key = (command.call_id, command.attempt)
 
         def on_progress(_: ToolExecution, data: Any) -> None:
@@ -313,16 +362,18 @@ class Driver:
             thread_grace=self._config.thread_grace,
         )
         self._executions[key] = execution
-        execution.start()
+        return execution
 
     async def _commit(self, command: Commit) -> None:
         conversation = self._config.conversation
-        error: ErrorInfo | None = None
-        if conversation is not None:
-            try:
+        message = "Storing the run's messages was cut off: they may or may not be in the session."
+        error: ErrorInfo | None = ErrorInfo(kind="store_error", message=message)
+        try:
+            if conversation is not None:
                 await conversation.commit(command.messages)
-            except StoreError as failure:
-                error = ErrorInfo(kind="store_error", message=str(failure))
-            else:
                 conversation.release()
-        self._push(Committed(error))
+            error = None
+        except StoreError as failure:
+            error = ErrorInfo(kind="store_error", message=str(failure))
+        finally:
+            self._push(Committed(error))

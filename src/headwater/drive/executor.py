@@ -159,8 +159,10 @@ class ToolExecution:
     def _start_task(self) -> None:
         try:
             value = self._variables.run(self.tool.invoke, self._bound, self.context)
-        except Exception as error:  # noqa: BLE001  # whatever a user's tool raises is its result
+        except BaseException as error:  # whatever a user's tool raises is its result
             self._loop.call_soon(self._settle, _Raised(error))
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
             return
         if inspect.isawaitable(value):
             self._watch(value)

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from headwater.drive.driver import Driver
+from headwater.drive.opening import INSIDE, Opening
 from headwater.drive.pieces import FinalText, Pieces, visible_text
 from headwater.drive.sync import SyncRun
 from headwater.errors import ErrorInfo, RunError, UsageError, error_from_info
@@ -29,9 +30,11 @@ class Run:
     A run is made by `agent.stream(...)` and can be read once.
     """
 
-    def __init__(self, run_id: str, open_driver: Callable[[], Awaitable[Driver]]) -> None:
+    def __init__(self, run_id: str, open_driver: Callable[[Opening], Awaitable[Driver]]) -> None:
         self.run_id = run_id
         self._open_driver = open_driver
+        self._opening = Opening()
+        self._opened: asyncio.Future[None] | None = None
         self._driver: Driver | None = None
         self._end: RunEndEvent | None = None
         self._raised = False
@@ -40,6 +43,11 @@ class Run:
     def end(self) -> RunEndEvent | None:
         """The last event, once it has been read."""
         return self._end
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended and nothing of it is left; events may still wait to be read."""
+        return self._driver is not None and self._driver.finished
 
     # -- asynchronous -------------------------------------------------------------------------------------------
 
@@ -73,7 +81,9 @@ class Run:
     async def cancel(self, reason: str = "cancelled by the caller") -> None:
         """End the run: returns when the connection is closed and the tools are over.
 
-        Iterating on yields the rest of the events, up to `run.end`.
+        Iterating on yields the rest of the events, up to `run.end`. A run that has not begun is over as soon as it
+        does. Called by one of the run's own tools it returns at once, and the tool is cancelled like the others.
+        Raises `UsageError` on another event loop than the run's.
         """
         await self._close(reason)
 
@@ -84,8 +94,11 @@ class Run:
     async def response(self) -> Response:
         """Read to the end and return what the run comes to.
 
-        Raises the run's error, with `.run_end` attached, for the outcomes `failed` and `cancelled`.
+        Raises the run's error, with `.run_end` attached, for the outcomes `failed` and `cancelled`, and `UsageError`
+        where one of the run's own tools would wait for it.
         """
+        if self.run_id in INSIDE.get():
+            raise UsageError("A tool cannot wait for the response of the run that it belongs to.")
         driver = self._driver or await self._start()
         while True:
             while driver.ready:
@@ -148,8 +161,16 @@ class Run:
     # -- inside -------------------------------------------------------------------------------------------------
 
     async def _start(self) -> Driver:
-        driver = await self._open_driver()
-        self._driver = driver
+        while (driver := self._driver) is None:
+            if self._opened is not None:
+                await asyncio.shield(self._opened)
+                continue
+            self._opened = opened = asyncio.get_running_loop().create_future()
+            try:
+                self._driver = await self._open_driver(self._opening)
+            finally:
+                self._opened = None
+                opened.set_result(None)
         return driver
 
     def _note_end(self, event: RunEndEvent) -> None:
@@ -159,11 +180,17 @@ class Run:
 
     def _stop(self) -> Exception:
         """What iteration ends with: the failure once, then StopAsyncIteration."""
-        error = self.failure()
-        if error is None or error.kind == "cancelled" or self._raised:
-            return StopAsyncIteration()
+        return self.last_failure() or StopAsyncIteration()
+
+    def last_failure(self) -> Exception | None:
+        """What iteration raises after the last event: the error of a failed run, once."""
+        if self._raised:
+            return None
         self._raised = True
-        return error
+        if self._driver is not None and self._driver.failure is not None:
+            return self._driver.failure
+        error = self.failure()
+        return None if error is None or error.kind == "cancelled" else error
 
     def failure(self) -> RunError | None:
         """The error of a run that ended `failed` or `cancelled`; None otherwise, or if it has not ended."""
@@ -179,14 +206,24 @@ class Run:
         error = self.failure()
         if error is not None:
             raise error
+        if self._driver is not None and self._driver.failure is not None:
+            raise self._driver.failure
         if self._end is None:
             raise UsageError("The run's end was read by somebody else; ask one reader for the response.")
         return self._end.response
 
     async def _close(self, reason: str) -> None:
         """Close the driver, and see it through even if the caller is cancelled meanwhile."""
+        if self._driver is None:
+            self._opening.cancel(reason)
+            if self._opened is not None:
+                await asyncio.shield(self._opened)
         driver = self._driver
         if driver is None or driver.finished:
+            return
+        driver.check_loop()
+        if self.run_id in INSIDE.get():
+            driver.cancel(reason)  # whoever waits for this tool must not be waited for by it
             return
         work = asyncio.get_running_loop().create_task(driver.close(reason))
         cancelled: asyncio.CancelledError | None = None

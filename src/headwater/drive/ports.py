@@ -1,12 +1,16 @@
-"""What a driver needs from outside, as small protocols."""
+"""What a driver needs from outside: small protocols, and the settings that name them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextvars import Context
+from typing import Any, Protocol
+
+import msgspec
 
 from headwater.chat.events import ModelEvent
-from headwater.chat.request import ModelRequest
+from headwater.chat.request import ModelRequest, RequestOptions, ToolSpec
 from headwater.events import AgentEvent
 from headwater.messages import Message
 
@@ -50,3 +54,21 @@ class Conversation(Protocol):
     def release(self) -> None:
         """Let the next run of the session begin; calling it twice is allowed."""
         ...
+
+
+class DriverConfig(msgspec.Struct, frozen=True):
+    """What a driver needs besides its machine. `buffer` is events, `thread_grace` seconds.
+
+    Tools and model run in copies of `context`, which belongs to the run: the driver notes in it which run that is.
+    """
+
+    model: Model
+    tools: tuple[ToolSpec, ...]
+    options: RequestOptions
+    context: Context
+    deps: Any = None
+    journal: Journal | None = None
+    conversation: Conversation | None = None
+    buffer: int = 256
+    thread_grace: float = 2.0
+    clock: Callable[[], float] = time.time

@@ -1,14 +1,13 @@
-"""The bridge from synchronous code: one event loop in one thread, alive while there is a synchronous run."""
+"""The bridge from synchronous code: a `Run` on the portal's event loop, read by the calling thread."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headwater.drive.portal import LoopThread, acquire, release
+from headwater.errors import UsageError
 from headwater.events import AgentEvent, Event, Response
 
 if TYPE_CHECKING:
@@ -19,87 +18,39 @@ T = TypeVar("T")
 E = TypeVar("E", bound=Event)
 
 
-class _Portal:
-    """A loop in a daemon thread, started for the first user and ended after the last one."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._thread: threading.Thread | None = None
-
-    def acquire(self) -> None:
-        """Become a user; `call` works until `release`."""
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                ready: Future[None] = Future()
-                self._thread = threading.Thread(
-                    target=lambda: asyncio.run(self._main(ready)), name="headwater-loop", daemon=True
-                )
-                self._thread.start()
-                ready.result()
-
-    def release(self) -> None:
-        """Stop being a user; the last one waits for the loop to have ended cleanly."""
-        with self._lock:
-            self._users -= 1
-            if self._users == 0 and self._loop is not None and self._stop is not None and self._thread is not None:
-                self._loop.call_soon_threadsafe(self._stop.set)
-                if self._thread is not threading.current_thread():
-                    self._thread.join()
-                self._loop = self._stop = self._thread = None
-
-    async def _main(self, ready: Future[None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = stop = asyncio.Event()
-        ready.set_result(None)
-        await stop.wait()
-
-    def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on the loop and wait for it; an interrupt of the waiting thread cancels it."""
-        if self._loop is None:
-            raise RuntimeError("the portal is closed")
-        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-
-_portal = _Portal()
-
-
 def run_sync(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine to its end from synchronous code, also where this thread already runs a loop (notebooks)."""
-    _portal.acquire()
+    """Run a coroutine to its end from synchronous code, also where this thread already runs a loop (notebooks).
+
+    Raises `UsageError` in an async tool of a synchronous run, which would wait for the loop that it runs on.
+    """
+    portal = acquire()
     try:
-        return _portal.call(work)
+        return portal.call(work)
     finally:
-        _portal.release()
+        release(portal)
 
 
 class SyncRun:
     """A `Run` for synchronous code: `with agent.stream(...) as run: for event in run: ...`.
 
-    The run goes on in a background thread while the caller works on an event; leaving the block ends it.
+    The run goes on in a background thread while the caller works on an event; leaving the block ends it, and what had
+    not been read can still be read then.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._open = False
+        self._portal: LoopThread | None = None
 
     @property
     def run_id(self) -> str:
         return self._run.run_id
 
     def __enter__(self) -> SyncRun:
-        _portal.acquire()
-        self._open = True
+        if self._portal is not None:
+            raise UsageError("This run has been entered already: one `with` block, or one loop, reads it.")
+        self._portal = acquire()
         try:
-            _portal.call(self._run.__aenter__)
+            self._portal.call(self._run.__aenter__)
         except BaseException:
             self._leave()
             raise
@@ -108,34 +59,44 @@ class SyncRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        portal = self._portal
+        if portal is not None and portal.is_current:
+            # The collector may end a generator, and so this block, on any thread: this one must not wait for itself.
+            portal.call_later(self._run.aclose, then=self._leave)
+            return
         try:
-            _portal.call(self._run.aclose)
+            # A loop that has ended has closed its runs.
+            if portal is not None and portal.is_alive:
+                portal.call(self._run.aclose)
         finally:
             self._leave()
 
     def _leave(self) -> None:
-        if self._open:
-            self._open = False
-            _portal.release()
+        portal, self._portal = self._portal, None
+        if portal is not None:
+            release(portal)
+
+    def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if self._run.is_over:
+            return _at_once(work())
+        if self._portal is None:
+            raise UsageError("Read a run inside its `with` block: `with agent.stream(...) as run: ...`.")
+        return self._portal.call(work)
 
     def __iter__(self) -> Iterator[AgentEvent]:
-        while batch := _portal.call(self._run.next_batch):
+        while batch := self._call(self._run.next_batch):
             yield from batch
-        error = self._run.failure()
-        if error is not None and error.kind != "cancelled":
+        error = self._run.last_failure()
+        if error is not None:
             raise error
 
     def response(self) -> Response:
         """Read to the end and return what the run comes to; raises like `Run.response`."""
-        return _portal.call(self._run.response)
+        return self._call(self._run.response)
 
     def cancel(self, reason: str = "cancelled by the caller") -> None:
-        """End the run: returns when the connection is closed and the tools are over."""
-
-        async def cancel() -> None:
-            await self._run.cancel(reason)
-
-        _portal.call(cancel)
+        """End the run, like `Run.cancel`: returns when the connection is closed and the tools are over."""
+        self._call(lambda: self._run.cancel(reason))
 
     def text(self) -> Iterator[str]:
         """Visible text as it comes, preambles included."""
@@ -152,3 +113,13 @@ class SyncRun:
     def _pieces(self, pieces: Pieces[T]) -> Iterator[T]:
         for event in self:
             yield from pieces.picker(event)
+
+
+def _at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that has nothing to wait for: what is asked of a run that is over needs no loop."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    work.close()
+    raise UsageError("This run has been left; nothing can be waited for any more.")

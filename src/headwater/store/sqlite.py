@@ -41,6 +41,8 @@ class SQLiteStore:
             raise UsageError(f'synchronous is "NORMAL" or "FULL", not {synchronous!r}')
         name = os.path.abspath(os.path.expanduser(path))
         self.path = Path(name)
+        self.place = f"sqlite:{os.path.realpath(name)}"
+        """The same for every store on this file: what their sessions have in common."""
         self._bells = Bells()
         self._database = DatabaseThread(
             name,
