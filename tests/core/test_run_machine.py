@@ -8,6 +8,7 @@ from headwater.core.signals import Cancel, ModelSaid, Start, ToolEnded
 from headwater.errors import ErrorInfo
 from headwater.events import (
     AgentKind,
+    FinishReason,
     Outcome,
     ReasonDiscardEvent,
     ReasonEndEvent,
@@ -36,6 +37,12 @@ def look(city: str) -> str:
 def write(city: str) -> str:
     """Write."""
     return city
+
+
+@tool
+def wipe(where: str = "everywhere") -> str:
+    """Wipe."""
+    return where
 
 
 @tool(serial=True)
@@ -266,6 +273,24 @@ def test_a_cancel_inside_arguments_closes_the_call_without_running_it() -> None:
     assert reason_end.message.interrupted
     assert reason_end.message.calls[0].arguments == '{"ci'
     assert sim.types()[-1] == "run.end"
+
+
+def test_a_call_that_the_token_limit_cut_off_before_its_arguments_is_not_run_with_none() -> None:
+    sim = Simulation(
+        [
+            [*call(0, "wipe", '{"where":"here"}'), *call(1, "wipe"), *finish(FinishReason.LENGTH)],
+            [*call(2, "wipe"), *call(3, "wipe"), *finish()],
+            [*text("Done."), *finish()],
+        ],
+        [wipe],
+    )
+    sim.start()
+    sim.run()
+    turns = [e.message.calls for e in sim.events if isinstance(e, ReasonEndEvent)]
+    assert [(c.args, c.args_error) for c in turns[0]] == [({"where": "here"}, None), (None, "truncated")]
+    assert [(c.args, c.args_error) for c in turns[1]] == [({}, None), ({}, None)]
+    ends = [(e.executed, e.status) for e in sim.events if isinstance(e, ToolCallEndEvent)]
+    assert sorted(ends) == [(False, ToolStatus.ERROR), *[(True, ToolStatus.OK)] * 3]
 
 
 def test_stale_signals_change_nothing() -> None:

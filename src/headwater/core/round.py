@@ -104,16 +104,18 @@ class StreamedCall:
         self.echo: dict[str, Any] | None = None
         self.eager = False
 
-    def part(self, wire_id: str) -> ToolCallPart:
-        """The call as it is now, its arguments parsed."""
+    def part(self, wire_id: str, *, cut: bool = False) -> ToolCallPart:
+        """The call as it is now, its arguments parsed. `cut`: the turn was cut off in it, so none are not `{}`."""
         parsed = parse_arguments(self.fragments)
+        arguments = "".join(self.fragments)
+        unsaid = cut and not arguments.strip()
         return ToolCallPart(
             call_id=self.call_id,
             id=wire_id,
             name=self.name,
-            arguments="".join(self.fragments),
-            args=parsed.args,
-            args_error=parsed.error,
+            arguments=arguments,
+            args=None if unsaid else parsed.args,
+            args_error="truncated" if unsaid else parsed.error,
             echo=self.echo,
         )
 
@@ -291,10 +293,11 @@ class Round:
     def message(self, agent: str, wire_ids: dict[str, str], *, interrupted: bool = False) -> AssistantMessage:
         """The turn as a message. `wire_ids` maps call ids to the ids that go over the wire."""
         parts: list[AssistantPart] = []
+        cut = interrupted or self.finish_reason() is FinishReason.LENGTH
         for part in self._parts:
             match part:
                 case StreamedCall():
-                    parts.append(part.part(wire_ids[part.call_id]))
+                    parts.append(part.part(wire_ids[part.call_id], cut=cut and part is self._parts[-1]))
                 case _Block():
                     parts.append(part.part())
                 case _:
