@@ -137,6 +137,20 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def bare_reader() -> None:
+    """An environment with what the yardstick's bare reader needs: our versions, and orjson."""
+    python = RAW_VENV / "bin" / "python"
+    ready = [str(python), "-c", "import aiohttp, msgspec, orjson"]
+    if python.exists() and subprocess.run(ready, capture_output=True, check=False).returncode == 0:
+        return
+    same = [f"{name}=={version(name)}" for name in ("aiohttp", "msgspec")]
+    try:
+        output([sys.executable, "-m", "venv", "--clear", str(RAW_VENV)], HERE)
+        output([str(python), "-m", "pip", "install", "--quiet", *same, "orjson"], HERE)
+    except SystemExit as error:
+        raise SystemExit(f"{error}\nThe bare reader's environment cannot be made; --reduced needs none.") from None
+
+
 @contextmanager
 def opened(yardstick: Path | None) -> Generator[Bench]:
     port = free_port()
@@ -153,10 +167,7 @@ def opened(yardstick: Path | None) -> Generator[Bench]:
         path.chmod(0o755)
     shutil.copy(HERE / "headwater_c.py", folder / "clients")
     output(["cc", "-O2", "-o", "server/server", "server/server.c"], folder)
-    if not RAW_VENV.exists():
-        output([sys.executable, "-m", "venv", str(RAW_VENV)], HERE)
-        same = [f"{name}=={version(name)}" for name in ("aiohttp", "msgspec")]
-        output([str(RAW_VENV / "bin" / "pip"), "install", "--quiet", *same, "orjson"], HERE)
+    bare_reader()
     with serving(["server/server", str(port), "server/log"], folder):
         yield Yardstick(folder, f"http://127.0.0.1:{port}/v1")
 
