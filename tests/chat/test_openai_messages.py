@@ -86,11 +86,9 @@ def test_opaque_fields_of_calls_and_messages_go_back_untouched() -> None:
 
 
 def test_a_refusal_and_an_answer_of_media_have_a_content() -> None:
-    assert wire(AssistantMessage(parts=(RefusalPart(text="No."),))) == {
-        "role": "assistant",
-        "content": "",
-        "refusal": "No.",
-    }
+    assert wire(AssistantMessage(parts=(RefusalPart(text="No."),))) == {"role": "assistant", "content": "No."}
+    both = AssistantMessage(parts=(TextPart(text="Hm. "), RefusalPart(text="No.")))
+    assert wire(both)["content"] == "Hm. No."
     assert wire(AssistantMessage(parts=(MediaPart(media_type="image/png", data="A"),)))["content"] == "[image/png]"
     voice = AssistantMessage(parts=(TextPart(text="Hi"), MediaPart(media_type="audio/wav", raw={"id": "audio_1"})))
     assert wire(voice)["audio"] == {"id": "audio_1"}

@@ -58,8 +58,8 @@ def wire_arguments(call: ToolCallPart) -> str:
 
 
 def _assistant(message: AssistantMessage, profile: Profile) -> dict[str, Any]:
-    text = "".join([p.text for p in message.parts if type(p) is TextPart])
-    refusal = "".join([p.text for p in message.parts if type(p) is RefusalPart])
+    # A refusal goes back as text: most endpoints take no `refusal`, and an empty message even less.
+    text = "".join([p.text for p in message.parts if type(p) is TextPart or type(p) is RefusalPart])
     calls = [p for p in message.parts if type(p) is ToolCallPart]
     out: dict[str, Any] = {"role": "assistant"}
     if text.strip():
@@ -68,8 +68,6 @@ def _assistant(message: AssistantMessage, profile: Profile) -> dict[str, Any]:
         out["content"] = _described_media(message.parts)
     elif profile.tool_call_content != "absent":
         out["content"] = None if profile.tool_call_content == "null" else ""
-    if refusal:
-        out["refusal"] = refusal
     if profile.thinking_in_history == "always" or (calls and profile.thinking_in_history == "with_tool_calls"):
         _add_thinking(out, message.parts, profile.thinking_field)
     for part in message.parts:
