@@ -91,19 +91,7 @@ class Server:
         self._end(grace)
 
     def _spawn(self, key: str) -> subprocess.Popen[bytes]:
-        spec = self.spec
-        command = [
-            sys.executable,
-            "-m",
-            "headwater.local.child",
-            "--model",
-            str(spec.model),
-            "--alias",
-            spec.model.stem,
-        ]
-        command += ["--context", str(spec.context), "--threads", str(spec.threads)]
-        if spec.template is not None:
-            command += ["--template", str(spec.template)]
+        command = child_command(self.spec)
         with self._lock:
             if self._stopped:
                 raise LocalModelError("The embedded model was stopped while it was being started.")
@@ -156,6 +144,13 @@ def _require(spec: ServerSpec) -> None:
     for path in (spec.model, spec.template):
         if path is not None and not path.is_file():
             raise LocalModelError(f"There is no file {path}. {INSTEAD}")
+
+
+def child_command(spec: ServerSpec) -> list[str]:
+    """What is run to serve `spec`."""
+    command = [sys.executable, "-m", "headwater.local.child", "--model", str(spec.model), "--alias", spec.model.stem]
+    command += ["--context", str(spec.context), "--threads", str(spec.threads)]
+    return command if spec.template is None else [*command, "--template", str(spec.template)]
 
 
 class _Entry:
