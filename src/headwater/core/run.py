@@ -181,6 +181,9 @@ class RunMachine:
         if self._closing is not None or self._started is None:
             return
         self._closing = closing
+        if self._ending is not None and closing.outcome is Outcome.FAILED:
+            # A cancel comes too late for a run that is being stored; that something broke must still be told.
+            self._ending = _End(closing.outcome, closing.error)
         if self._reasoning.is_open:
             self._reasoning.close_request()
             cut = FinishReason.CANCELLED if closing.outcome is Outcome.CANCELLED else FinishReason.ERROR

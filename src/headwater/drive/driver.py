@@ -56,8 +56,8 @@ class Driver:
     """Runs one machine on the running event loop.
 
     `ready` holds events that nobody has taken yet. `step` may be called by several tasks; one of them pumps, the
-    others wait for it. After `finished` nothing of the run is left but what is in `ready`. `failure` is a bug that
-    stopped the machine; the run then has no end.
+    others wait for it. After `finished` nothing of the run is left but what is in `ready`. `failure` is what
+    the reader gets at the end: a log that could not be finished, or a bug that stopped the machine without an end.
     """
 
     def __init__(self, machine: RunMachine, config: DriverConfig) -> None:
@@ -203,7 +203,12 @@ class Driver:
             execution.stop("cancelled")
 
     def _journal_failed(self, error: StoreError) -> None:
-        """A run whose events cannot be kept is ended; what is known goes to the reader all the same."""
+        """A run whose events cannot be kept is ended; what is known goes to the reader all the same.
+
+        If it has ended already, with an event that is not in the log, the reader gets the error after that event.
+        """
+        if self.machine.ended:
+            self.failure = error
         info = ErrorInfo(kind="store_error", message=str(error))
         self._config = msgspec.structs.replace(self._config, journal=None)
         self._inbox.append(Fail(info))
