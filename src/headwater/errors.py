@@ -10,6 +10,7 @@ edge (HTTP, database, user code) and nowhere else.
     |  `- Fenced             a stale writer's append was refused
     |- ToolError             raise it inside a tool: its message is what the model reads
     |- ToolArgumentsError    arguments do not fit a tool's schema
+    |- DecisionError         a decision about a waiting call may not stand; nothing was changed
     `- RunError              a run ended `failed` or `cancelled`; `.run_end` is its last event
        |- ModelError         the model endpoint failed
        |  |- ModelHTTPError         it refused the request (status, code)
@@ -89,6 +90,18 @@ class ToolError(HeadwaterError):
 
 class ToolArgumentsError(HeadwaterError):
     """Arguments do not fit a tool's schema; the message is written for the model."""
+
+
+class DecisionError(HeadwaterError):
+    """A decision about a waiting call may not stand; nothing was changed.
+
+    `kind` is `unknown_call`, `already_decided`, `digest_mismatch`, `invalid_arguments`, `unknown_run` (nothing waits
+    there) or `pending` (a new prompt was refused because something waits).
+    """
+
+    def __init__(self, message: str, *, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class RunError(HeadwaterError):

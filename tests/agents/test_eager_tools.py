@@ -102,7 +102,7 @@ def test_nothing_of_an_eager_call_is_in_the_history_of_a_discarded_attempt() -> 
     assert ran == ["a"]
 
 
-def test_a_tool_that_needs_a_persons_approval_is_never_run_without_it() -> None:
+def test_a_reading_tool_that_needs_approval_is_not_started_early() -> None:
     ran: list[str] = []
 
     @hw.tool(effect="read", requires_approval=lambda args: args["q"] != "harmless")
@@ -117,9 +117,8 @@ def test_a_tool_that_needs_a_persons_approval_is_never_run_without_it() -> None:
         async with agent.stream("Go.") as stream:
             events = [e async for e in stream]
         check_events(events)
-        ends = {e.call_id: (e.status, e.executed) for e in events if isinstance(e, hw.ToolCallEndEvent)}
-        assert ends == {"r1c1": (hw.ToolStatus.DENIED, False), "r1c2": (hw.ToolStatus.OK, True)}
-        assert not any(isinstance(e, hw.ToolCallStartEvent) and e.eager for e in events)
+        starts = [(e.call_id, e.eager) for e in events if isinstance(e, hw.ToolCallStartEvent)]
+        assert starts == [("r1c2", True)]
 
     run(main)
     assert ran == ["harmless"]

@@ -93,6 +93,17 @@ USAGE = Usage(
 ERROR = ErrorInfo(
     kind="http_error", message="busy", clean_slate=True, status=429, code="rate", retryable=True, retry_after=1.5
 )
+TASK = HITLTask(
+    call_id="r1c1",
+    tool_name="weather",
+    args={"city": "北京"},
+    digest="sha256:00",
+    id="call_x",
+    question="May I?",
+    created_at=1764500000.5,
+    expires_at=1764600000.0,
+    path=("analyst",),
+)
 RESPONSE = Response(
     text="It rains.",
     outcome=Outcome.LIMIT,
@@ -104,17 +115,7 @@ RESPONSE = Response(
     error=ERROR,
     plan=("look", "tell"),
     output={"rain": True},
-)
-TASK = HITLTask(
-    call_id="r1c1",
-    tool_name="weather",
-    args={"city": "北京"},
-    digest="sha256:00",
-    id="call_x",
-    question="May I?",
-    created_at=1764500000.5,
-    expires_at=1764600000.0,
-    path=("analyst",),
+    pending=(TASK,),
 )
 
 

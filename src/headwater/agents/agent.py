@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from headwater.agents.prompt import prompt_messages
-from headwater.agents.settings import OnLimit, Overrides, Settings, check_session, override
-from headwater.agents.start import RunPlan, open_driver
+from headwater.agents.settings import OnLimit, OnPending, OnReject, Overrides, Settings, check_session, override
+from headwater.agents.start import RunPlan, open_resumed, open_run
 from headwater.agents.turns import OnBusy
+from headwater.agents.view import Session, load_session
 from headwater.chat.request import RequestOptions
+from headwater.core.decisions import Decision
+from headwater.core.gate import ApprovalRule, Gate
 from headwater.core.policy import DEFAULT_RETRY, Limits, Retry
 from headwater.drive.handle import Run
 from headwater.drive.ports import Model
@@ -23,7 +26,7 @@ from headwater.drive.sync import run_sync
 from headwater.errors import UsageError
 from headwater.events import AgentKind, Origin, Response
 from headwater.messages import Prompt
-from headwater.store.base import SessionData, Store
+from headwater.store.base import Store
 from headwater.store.memory import MemoryStore
 from headwater.store.opening import open_store
 from headwater.tools.tool import Tool
@@ -83,20 +86,67 @@ class Agent:
             path=(self.name,),
             session_id=session or "",
         )
-        plan = RunPlan(
+        return Run(run_id, partial(open_run, self._plan(settings, deps), origin, messages))
+
+    def resume(
+        self,
+        decisions: Sequence[Decision],
+        *,
+        session: str | None = None,
+        run_id: str = "",
+        deps: Any = None,
+        **overrides: Unpack[Overrides],
+    ) -> Response:
+        """Go on with a suspended run and return what it comes to; blocks. See `resume_stream`."""
+        run = self.resume_stream(decisions, session=session, run_id=run_id, deps=deps, **overrides)
+        return run_sync(lambda: _finish(run))
+
+    async def resume_async(
+        self,
+        decisions: Sequence[Decision],
+        *,
+        session: str | None = None,
+        run_id: str = "",
+        deps: Any = None,
+        **overrides: Unpack[Overrides],
+    ) -> Response:
+        """Go on with a suspended run and return what it comes to. See `resume_stream`."""
+        return await _finish(self.resume_stream(decisions, session=session, run_id=run_id, deps=deps, **overrides))
+
+    def resume_stream(
+        self,
+        decisions: Sequence[Decision],
+        *,
+        session: str | None = None,
+        run_id: str = "",
+        deps: Any = None,
+        **overrides: Unpack[Overrides],
+    ) -> Run:
+        """The next segment of a run that waits for a person: same run id, event numbers go on.
+
+        `decisions` are about all of what waits or some of it; the model is asked again when every call of the round
+        has its result. The run is the one that waits in `session`, or `run_id` for a run without a session; this
+        works in any process that has the agent's store. When the run is first read, `DecisionError` is raised if
+        nothing waits or a decision may not stand; then nothing has changed.
+        """
+        check_session(session)
+        if session is None and not run_id:
+            raise UsageError("Say which run goes on: session=... or run_id=...")
+        settings = override(self.settings, overrides) if overrides else self.settings
+        return Run(run_id, partial(open_resumed, self._plan(settings, deps), session or "", run_id, decisions))
+
+    def _plan(self, settings: Settings, deps: Any) -> RunPlan:
+        return RunPlan(
             settings=settings,
             store=self.store,
-            keeps_events=self._logs,
-            origin=origin,
-            input=messages,
+            keeps_events=self._logs or settings.may_wait,
             context=copy_context(),
             deps=deps,
         )
-        return Run(run_id, partial(open_driver, plan))
 
-    async def load_session(self, session: str) -> SessionData:
-        """The stored conversation: its messages and version. Raises `StoreError`."""
-        return await self.store.load(session)
+    async def load_session(self, session: str) -> Session:
+        """The conversation as it stands, the turn of a run that waits for a person included. Raises `StoreError`."""
+        return await load_session(self.store, session)
 
     @property
     def keeps_events(self) -> bool:
@@ -170,7 +220,12 @@ class ReActAgent(Agent):
     `tools` are functions or `Tool` objects. At most `max_rounds` model turns may call tools (None: no limit); then one
     more request without tools asks for the answer (`on_limit="answer"`, outcome `limit`) or the run fails
     (`"error"`). `tool_timeout` (seconds) holds for tools without a timeout of their own; `thread_grace` is how many
-    seconds a cancelled tool gets to end. The other arguments are those of `SimpleAgent`.
+    seconds a cancelled tool gets to end.
+
+    A call of a tool that `requires_approval`, or for which `needs_approval(name, args)` is true, waits for a person:
+    the run ends `suspended`, and `resume` goes on with it. After `approval_expires_in` seconds it counts as refused.
+    `on_reject="end"` ends the run (`rejected`) when a person refuses a call. A new prompt dismisses what waits, or is
+    refused with `on_pending="refuse"`. The other arguments are those of `SimpleAgent`.
     """
 
     def __init__(
@@ -192,6 +247,10 @@ class ReActAgent(Agent):
         tool_timeout: float | None = None,
         thread_grace: float = 2.0,
         on_busy: OnBusy = "queue",
+        needs_approval: ApprovalRule | None = None,
+        approval_expires_in: float | None = None,
+        on_reject: OnReject = "continue",
+        on_pending: OnPending = "dismiss",
     ) -> None:
         settings = Settings(
             model=resolve_model(model),
@@ -204,5 +263,9 @@ class ReActAgent(Agent):
             buffer=buffer,
             thread_grace=thread_grace,
             on_busy=on_busy,
+            gate=Gate(rule=needs_approval),
+            on_reject=on_reject,
+            on_pending=on_pending,
+            approval_expires_in=approval_expires_in,
         )
         super().__init__(name, AgentKind.REACT, settings.checked(), store)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from headwater.agents.edge import store_errors
+from headwater.agents.pending import Pending, SessionState
 from headwater.agents.turns import OnBusy, Turn, take_turn
+from headwater.core.signals import Commit
 from headwater.drive.opening import Opening
 from headwater.errors import VersionConflict
-from headwater.messages import Message
 from headwater.store.base import SessionData, SessionStore
 
 CONFLICTS = 100
@@ -22,8 +25,9 @@ class OpenSession:
     other, so that neither is lost.
     """
 
-    def __init__(self, store: SessionStore, turn: Turn, data: SessionData) -> None:
+    def __init__(self, store: SessionStore, turn: Turn | None, data: SessionData, run_id: str) -> None:
         self.data = data
+        self.run_id = run_id
         self._store = store
         self._turn = turn
 
@@ -35,25 +39,51 @@ class OpenSession:
         turn = await take_turn(store, session_id, run_id, on_busy, opening)
         try:
             with store_errors(f"loading session {session_id!r}"):
-                return cls(store, turn, await store.load(session_id))
+                return cls(store, turn, await store.load(session_id), run_id)
         except BaseException:
             turn.leave()
             raise
 
-    async def commit(self, messages: Sequence[Message]) -> None:
-        """Append the run's messages."""
-        version, session_id = self.data.version, self.data.session_id
+    @property
+    def state(self) -> SessionState:
+        """The run that waits in the session, and its rules."""
+        return SessionState.of(self.data.data)
+
+    def lend(self) -> OpenSession:
+        """The same session for another run that ends before this one begins; its release changes nothing."""
+        return OpenSession(self._store, None, self.data, "")
+
+    async def reload(self) -> None:
+        """Load the session anew; the turn stays."""
+        with store_errors(f"loading session {self.data.session_id!r}"):
+            self.data = await self._store.load(self.data.session_id)
+
+    async def commit(self, commit: Commit) -> None:
+        """Append the run's messages, or keep what it waits for."""
+        session_id = self.data.session_id
         for attempt in range(CONFLICTS):
             with store_errors(f"committing to session {session_id!r}"):
                 try:
-                    await self._store.commit(session_id, version, append=messages)
+                    version, data = self.data.version, self._changed(commit)
+                    await self._store.commit(session_id, version, append=commit.messages, data=data)
                 except VersionConflict:
                     if attempt == CONFLICTS - 1:
                         raise
-                    version = (await self._store.load(session_id)).version
+                    await self.reload()
                 else:
                     return
 
+    def _changed(self, commit: Commit) -> dict[str, Any] | None:
+        """The session's data after a commit; None if it stays."""
+        old = self.state
+        pending = Pending(self.run_id, commit.pending) if commit.pending else None
+        if pending is None and old.pending is not None and old.pending.run_id != self.run_id:
+            pending = old.pending
+        allowed = (*old.allowed, *(rule for rule in commit.allowed if rule not in old.allowed))
+        new = msgspec.structs.replace(old, pending=pending, allowed=allowed)
+        return None if new == old else new.into(self.data.data)
+
     def release(self) -> None:
         """Let the next run of the session begin."""
-        self._turn.leave()
+        if self._turn is not None:
+            self._turn.leave()

@@ -8,6 +8,7 @@ import msgspec
 
 from headwater.agents.turns import OnBusy
 from headwater.chat.request import RequestOptions
+from headwater.core.gate import Gate
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
@@ -15,6 +16,8 @@ from headwater.errors import UsageError
 from headwater.tools.toolset import Toolset
 
 OnLimit = Literal["answer", "error"]
+OnReject = Literal["continue", "end"]
+OnPending = Literal["dismiss", "refuse"]
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -30,6 +33,15 @@ class Settings(msgspec.Struct, frozen=True):
     buffer: int = 256
     thread_grace: float = 2.0
     on_busy: OnBusy = "queue"
+    gate: Gate = Gate()
+    on_reject: OnReject = "continue"
+    on_pending: OnPending = "dismiss"
+    approval_expires_in: float | None = None
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether a run may have to wait for a person."""
+        return self.gate.rule is not None or any(tool.requires_approval for tool in self.tools)
 
     def checked(self) -> Settings:
         """These settings; raises `UsageError` for a value that cannot work."""
@@ -42,6 +54,11 @@ class Settings(msgspec.Struct, frozen=True):
             raise UsageError(f"on_limit must be 'answer' or 'error', not {self.limits.on_limit!r}.")
         if self.on_busy not in ("queue", "refuse"):
             raise UsageError(f"on_busy must be 'queue' or 'refuse', not {self.on_busy!r}.")
+        if self.on_reject not in ("continue", "end"):
+            raise UsageError(f"on_reject must be 'continue' or 'end', not {self.on_reject!r}.")
+        if self.on_pending not in ("dismiss", "refuse"):
+            raise UsageError(f"on_pending must be 'dismiss' or 'refuse', not {self.on_pending!r}.")
+        check_number("approval_expires_in", self.approval_expires_in, least=0, optional=True)
         return self
 
 
@@ -59,6 +76,7 @@ class Overrides(TypedDict, total=False):
     window: int | None
     buffer: int
     on_busy: OnBusy
+    on_pending: OnPending
 
 
 def _check_retry(retry: object) -> None:
@@ -102,7 +120,11 @@ def override(settings: Settings, overrides: Overrides) -> Settings:
         known = ", ".join(Overrides.__annotations__)
         raise UsageError(f"Unknown setting {', '.join(sorted(unknown))}; a run may change: {known}.")
     given: dict[str, Any] = dict(overrides)
-    changes = {name: given[name] for name in ("instructions", "retry", "window", "buffer", "on_busy") if name in given}
+    changes = {
+        name: given[name]
+        for name in ("instructions", "retry", "window", "buffer", "on_busy", "on_pending")
+        if name in given
+    }
     if "model" in given:
         changes["model"] = resolve_model(given["model"])
     limits = {name: given[name] for name in ("max_rounds", "on_limit") if name in given}

@@ -9,23 +9,20 @@ from headwater.chat.arguments import parse_arguments
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.round import StreamedCall
 from headwater.core.signals import StartTool, StopTool
-from headwater.core.texts import NEEDS_APPROVAL, bad_arguments, not_run, unknown_tool
+from headwater.core.texts import bad_arguments, not_run, unknown_tool
 from headwater.errors import ErrorInfo, ToolArgumentsError
-from headwater.events import CustomEvent, ToolCallEndEvent, ToolCallStartEvent, ToolProgressEvent, ToolStatus
+from headwater.events import (
+    CustomEvent,
+    HITLDecidedEvent,
+    ToolCallEndEvent,
+    ToolCallStartEvent,
+    ToolProgressEvent,
+    ToolStatus,
+)
 from headwater.messages import AssistantMessage, ToolCallPart
 from headwater.tools.outcome import ToolOutcome
 from headwater.tools.problems import BoundArguments
 from headwater.tools.tool import Tool
-
-
-def _needs_approval(tool: Tool[..., Any], args: dict[str, Any]) -> bool:
-    """Whether a person must agree first. A predicate that fails could not say no, so the answer is yes."""
-    if not callable(tool.requires_approval):
-        return tool.requires_approval
-    try:
-        return bool(tool.requires_approval(args))
-    except Exception:  # noqa: BLE001 the user's predicate may raise anything; the safe answer stands for it
-        return True
 
 
 class Acting:
@@ -33,6 +30,7 @@ class Acting:
 
     def __init__(self, config: RunConfig, outbox: Outbox) -> None:
         self._tools = config.tools
+        self._gate = config.gate
         self._out = outbox
         self._running: dict[tuple[str, int], str] = {}
         self._serial: tuple[str, int] | None = None
@@ -47,6 +45,8 @@ class Acting:
         if not parsed.args or parsed.repaired:
             return
         tool = self._tools[call.name]
+        if self._gate.holds(tool, parsed.args):
+            return
         try:
             arguments = tool.bind(parsed.args)
         except ToolArgumentsError:
@@ -77,8 +77,10 @@ class Acting:
         """Start what can start now, in call order; true if something has ended at once."""
         progress = False
         for part in calls:
-            tool = self._tools.get(part.name)
-            if tool is None:
+            decided = self._out.record.decided.get(part.call_id)
+            if decided is not None and decided.decision not in ("approve", "always"):
+                self._close_decided(part, decided)
+            elif (tool := self._tools.get(part.name)) is None:
                 self._refuse(part, ToolStatus.ERROR, unknown_tool(part.name, self._tools), "unknown_tool")
             elif part.args is None:
                 error = part.args_error or "invalid_json"
@@ -91,12 +93,24 @@ class Acting:
                 except ToolArgumentsError as error:
                     self._refuse(part, ToolStatus.ERROR, str(error), "invalid_arguments")
                 else:
-                    if not _needs_approval(tool, part.args):
-                        self._launch(part.call_id, tool, part.args, arguments, eager=False)
-                        continue
-                    self._refuse(part, ToolStatus.DENIED, NEEDS_APPROVAL, "needs_approval")
+                    self._launch(part.call_id, tool, part.args, arguments, eager=False)
+                    continue
             progress = True
         return progress
+
+    def _close_decided(self, part: ToolCallPart, decided: HITLDecidedEvent) -> None:
+        """Close a call as a person decided, without running it."""
+        match decided.decision:
+            case "respond":
+                out = self._out
+                attempt = out.record.attempts.get(part.call_id, 0) + 1
+                out.emit(ToolCallStartEvent(*out.head(), part.call_id, part.name, part.args, attempt))
+                head = (*out.head(), part.call_id, part.name)
+                out.emit(ToolCallEndEvent(*head, ToolStatus.OK, decided.comment, attempt, False))
+            case "skip":
+                self._refuse(part, ToolStatus.SKIPPED, decided.comment, "skipped")
+            case _:
+                self._refuse(part, ToolStatus.DENIED, decided.comment, decided.decision)
 
     def refuse(self, calls: Iterable[ToolCallPart], status: ToolStatus, reason: str) -> None:
         """Close calls that are not going to be run."""

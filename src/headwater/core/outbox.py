@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from headwater.core.gate import Gate
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
 from headwater.core.record import Rules, RunRecord
 from headwater.core.round import Numbering
 from headwater.core.signals import Command
-from headwater.events import SCHEMA_VERSION, AgentEvent, Origin
+from headwater.events import SCHEMA_VERSION, AgentEvent, HITLDecidedEvent, Origin
 from headwater.messages import AssistantMessage, Message
 from headwater.tools.tool import Tool
 
@@ -20,7 +21,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     """What a run is made of.
 
     `prefix` is what the model sees before the run's own messages; `commits` says that there is a session to store
-    them in.
+    them in. A call that `gate` holds back waits for a person, at most `expires_in` seconds (None: without end).
     """
 
     origin: Origin
@@ -30,27 +31,36 @@ class RunConfig(msgspec.Struct, frozen=True):
     limits: Limits = DEFAULT_LIMITS
     retry: Retry = DEFAULT_RETRY
     commits: bool = False
+    gate: Gate = Gate()
+    on_reject: Literal["continue", "end"] = "continue"
+    expires_in: float | None = None
 
     def rules(self) -> Rules:
-        direct = frozenset(name for name, tool in self.tools.items() if tool.return_direct)
-        return Rules(limits=self.limits, has_tools=bool(self.tools), return_direct=direct)
+        return Rules(
+            limits=self.limits,
+            has_tools=bool(self.tools),
+            return_direct=frozenset(name for name, tool in self.tools.items() if tool.return_direct),
+            waits=self.gate.waits(self.tools),
+            on_reject=self.on_reject,
+        )
 
 
 class Outbox:
     """Collects the events and commands of one `send`, and folds boundary events into the record."""
 
-    def __init__(self, config: RunConfig, numbering: Numbering) -> None:
+    def __init__(self, config: RunConfig, numbering: Numbering, record: RunRecord) -> None:
         self.origin = config.origin
         self.numbering = numbering
-        self.record = RunRecord()
-        self.conversation: list[Message] = list(config.prefix)
+        self.record = record
+        self.conversation: list[Message] = [*config.prefix, *record.messages]
         """What the model is sent: the prefix, then the run's own messages. It only grows."""
         self.wire_ids: set[str] = set()
         self.now = 0.0
         self.events: list[AgentEvent] = []
         self.commands: list[Command] = []
-        self._kept = 0
-        self._note_wire_ids(config.prefix)
+        self._prefix = len(config.prefix)
+        self._kept = len(record.messages)
+        self._note_wire_ids(self.conversation)
 
     def open(self, now: float) -> tuple[list[AgentEvent], list[Command]]:
         """Begin collecting at time `now`; the lists returned are filled until the next call."""
@@ -68,6 +78,8 @@ class Outbox:
         self.events.append(event)
         self.record.apply(event)
         messages = self.record.messages
+        if type(event) is HITLDecidedEvent:  # edited arguments change a message that stands already
+            self.conversation[self._prefix :] = messages
         if len(messages) > self._kept:
             new = messages[self._kept :]
             self._kept = len(messages)

@@ -31,7 +31,7 @@ class Reasoning:
         self._eager_tools = frozenset(
             name
             for name, tool in config.tools.items()
-            if tool.effect == "read" and not tool.requires_approval and not tool.serial
+            if tool.effect == "read" and tool.requires_approval is not True and not tool.serial
         )
         self._round: Round | None = None
         self._request = 0

@@ -6,8 +6,8 @@ history is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,9 @@ from headwater.events import (
     ActionStartEvent,
     AgentEvent,
     FinishReason,
+    HITLDecidedEvent,
+    HITLPendingEvent,
+    HITLTask,
     Origin,
     Outcome,
     ReasonDiscardEvent,
@@ -33,12 +36,22 @@ from headwater.events import (
 from headwater.messages import AssistantMessage, Message, ToolCallPart, ToolMessage, Usage
 
 
+def _never(part: ToolCallPart) -> bool:
+    return False
+
+
 class Rules(msgspec.Struct, frozen=True):
-    """What decides the next step besides the record: limits, whether there are tools, which tools end the run."""
+    """What decides the next step besides the record.
+
+    `waits` says of a call that nobody has decided about whether a person has to; `on_reject="end"` ends the run once
+    a person has refused a call.
+    """
 
     limits: Limits
     has_tools: bool
     return_direct: frozenset[str] = frozenset()
+    waits: Callable[[ToolCallPart], bool] = _never
+    on_reject: Literal["continue", "end"] = "continue"
 
 
 class AskModel(msgspec.Struct, frozen=True):
@@ -48,14 +61,26 @@ class AskModel(msgspec.Struct, frozen=True):
     offers_tools: bool
 
 
+class OpenAction(msgspec.Struct, frozen=True):
+    """Next: these calls of the round are acted on."""
+
+    calls: tuple[ToolCallPart, ...]
+
+
 class RunCalls(msgspec.Struct, frozen=True):
-    """Next: these calls of the round have neither a result nor a running attempt."""
+    """Next: these calls of the action have neither a result nor a running attempt."""
 
     calls: tuple[ToolCallPart, ...]
 
 
 class CloseAction(msgspec.Struct, frozen=True):
-    """Next: every call has its result, so the action ends."""
+    """Next: every call of the action has its result, so it ends."""
+
+
+class AskHuman(msgspec.Struct, frozen=True):
+    """Next: a person is asked about these calls."""
+
+    calls: tuple[ToolCallPart, ...]
 
 
 class EndRun(msgspec.Struct, frozen=True):
@@ -69,7 +94,7 @@ class Wait(msgspec.Struct, frozen=True):
     """Next: nothing, until the model or a tool has ended, or because the run is over."""
 
 
-NextStep: TypeAlias = AskModel | RunCalls | CloseAction | EndRun | Wait
+NextStep: TypeAlias = AskModel | OpenAction | RunCalls | CloseAction | AskHuman | EndRun | Wait
 
 
 class RunRecord:
@@ -87,15 +112,22 @@ class RunRecord:
         self.attempts: dict[str, int] = {}
         self.running: set[str] = set()
         self.ends: dict[str, ToolCallEndEvent] = {}
+        self.acting: tuple[str, ...] | None = None
+        """Call ids of the action that is open."""
+        self.pending: dict[str, HITLTask] = {}
+        """What waits for a person, by call id."""
+        self.decided: dict[str, HITLDecidedEvent] = {}
         self._started_with: dict[str, dict[str, Any] | None] = {}
         self._reasoning = False
-        self._acted = False
+        self._acted: set[str] = set()
+        self._asked: set[str] = set()
 
     def apply(self, event: AgentEvent) -> None:
         """Take the next event of this run; events of other runs must not be given."""
         match event:
             case RunStartEvent(input=messages):
                 self.outcome = None
+                self._asked = set()
                 self.messages.extend(messages)
             case ReasonStartEvent(round=number):
                 if number != self.round:
@@ -115,13 +147,21 @@ class RunRecord:
             case ToolCallEndEvent(call_id=call_id):
                 self.running.discard(call_id)
                 self.ends[call_id] = event
+            case ActionStartEvent(calls=calls):
+                self.acting = tuple(part.call_id for part in calls)
             case ActionEndEvent(calls=call_ids):
-                self._acted = True
-                self.messages.extend(self._result(call_id) for call_id in call_ids)
+                self.acting = None
+                self._acted.update(call_ids)
+                # The model is answered when every call of the turn has its result, in call order.
+                if len(self._acted) == len(self.calls):
+                    self.messages.extend(self._result(call_id) for call_id in self.calls)
+            case HITLPendingEvent(tasks=tasks):
+                self.pending = {task.call_id: task for task in tasks}
+                self._asked = set(self.pending)
+            case HITLDecidedEvent():
+                self._decide(event)
             case RunEndEvent(outcome=outcome):
                 self.outcome = outcome
-            case ActionStartEvent():
-                self._acted = False
             case _:
                 pass
 
@@ -138,6 +178,20 @@ class RunRecord:
             if event.finish_reason is FinishReason.ERROR or self.is_void(part):
                 self.ends.pop(part.call_id, None)
 
+    def _decide(self, event: HITLDecidedEvent) -> None:
+        self.pending.pop(event.call_id, None)
+        self.decided[event.call_id] = event
+        part = self.calls.get(event.call_id)
+        if part is None or event.args is None or event.args == part.args:
+            return
+        text = msgspec.json.encode(event.args).decode()
+        edited = msgspec.structs.replace(part, arguments=text, args=event.args, args_error=None)
+        self.calls[event.call_id] = edited
+        for index, message in enumerate(self.messages):
+            if isinstance(message, AssistantMessage) and part in message.parts:
+                parts = tuple(edited if p is part or p == part else p for p in message.parts)
+                self.messages[index] = msgspec.structs.replace(message, parts=parts)
+
     def is_void(self, part: ToolCallPart) -> bool:
         """Whether an eager attempt of the call was started with other arguments than it has in the end."""
         return self._started_with.get(part.call_id, part.args) != part.args
@@ -148,7 +202,11 @@ class RunRecord:
         self._started_with = {}
         self.running = set()
         self.ends = {}
-        self._acted = False
+        self.acting = None
+        self.pending = {}
+        self.decided = {}
+        self._acted = set()
+        self._asked = set()
 
     def _result(self, call_id: str) -> ToolMessage:
         part, end = self.calls[call_id], self.ends[call_id]
@@ -176,11 +234,19 @@ class RunRecord:
         turn = self.last_turn
         if turn is None or turn.round != self.round:
             return AskModel(max(self.round, 1), self._offers_tools(max(self.round, 1), rules))
-        if self.calls and not self._acted:
-            waiting = tuple(p for c, p in self.calls.items() if c not in self.ends and c not in self.running)
+        if self.acting is not None:
+            waiting = [self.calls[c] for c in self.acting if c not in self.ends and c not in self.running]
             if waiting:
-                return RunCalls(waiting)
+                return RunCalls(tuple(waiting))
             return Wait() if self.running else CloseAction()
+        left = [part for call_id, part in self.calls.items() if call_id not in self._acted]
+        if left:
+            ready = tuple(part for part in left if part.call_id in self.decided or not rules.waits(part))
+            if ready:
+                return OpenAction(ready)
+            if self._asked.issuperset(part.call_id for part in left):
+                return EndRun(Outcome.SUSPENDED)
+            return AskHuman(tuple(left))
         if turn.finish_reason is FinishReason.CANCELLED:
             return EndRun(Outcome.CANCELLED, turn.error)
         if turn.finish_reason is FinishReason.ERROR:
@@ -189,6 +255,8 @@ class RunRecord:
             limit = rules.limits.max_rounds
             forced = rules.has_tools and limit is not None and self.round > limit
             return EndRun(Outcome.LIMIT if forced else Outcome.COMPLETED)
+        if rules.on_reject == "end" and any(event.decision == "reject" for event in self.decided.values()):
+            return EndRun(Outcome.REJECTED)
         if self.direct_texts(rules):
             return EndRun(Outcome.COMPLETED)
         offers_tools = self._offers_tools(self.round + 1, rules)
@@ -216,6 +284,7 @@ class RunRecord:
             rounds=self.turns,
             usage=self.usage,
             error=error,
+            pending=tuple(self.pending.values()) if outcome is Outcome.SUSPENDED else (),
         )
 
     @staticmethod

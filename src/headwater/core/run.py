@@ -15,19 +15,22 @@ from __future__ import annotations
 import msgspec
 
 from headwater.core.acting import Acting
+from headwater.core.decisions import Allowed, Decided, digest_of
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.reasoning import Reasoning
-from headwater.core.record import AskModel, CloseAction, EndRun, RunCalls, RunRecord, Wait
+from headwater.core.record import AskHuman, AskModel, CloseAction, EndRun, OpenAction, RunCalls, RunRecord, Wait
 from headwater.core.round import Numbering
 from headwater.core.signals import (
     Cancel,
     Command,
     Commit,
     Committed,
+    Dismiss,
     Fail,
     ModelEnded,
     ModelFailed,
     ModelSaid,
+    Resume,
     Signal,
     Start,
     ToolEmitted,
@@ -40,18 +43,22 @@ from headwater.events import (
     ActionStartEvent,
     AgentEvent,
     FinishReason,
+    HITLDecidedEvent,
+    HITLPendingEvent,
+    HITLTask,
     Outcome,
     RunEndEvent,
     RunStartEvent,
     ToolStatus,
 )
+from headwater.messages import ToolCallPart
 
 
 class _Closing(msgspec.Struct, frozen=True):
     """The run is being ended before its time: with which outcome, and what open calls are told."""
 
     outcome: Outcome
-    error: ErrorInfo
+    error: ErrorInfo | None
     status: ToolStatus
     reason: str
 
@@ -64,18 +71,23 @@ class _End(msgspec.Struct, frozen=True):
 
 
 class RunMachine:
-    """One run. Not reusable, not thread-safe; see the module for the contract of `send`."""
+    """One run. Not reusable, not thread-safe; see the module for the contract of `send`.
 
-    def __init__(self, config: RunConfig, numbering: Numbering | None = None) -> None:
+    A suspended run goes on in a new machine: with the `record` that its log comes to, the `numbering` of its last
+    event, and `Resume` or `Dismiss` as the first signal.
+    """
+
+    def __init__(self, config: RunConfig, numbering: Numbering | None = None, record: RunRecord | None = None) -> None:
         self.config = config
         self.ended = False
         self._rules = config.rules()
-        self._out = Outbox(config, numbering or Numbering())
+        self._out = Outbox(config, numbering or Numbering(), record or RunRecord())
         self._reasoning = Reasoning(config, self._out)
         self._acting = Acting(config, self._out)
         self._closing: _Closing | None = None
         self._ending: _End | None = None
         self._started: float | None = None
+        self._allowed: list[Allowed] = []
 
     @property
     def record(self) -> RunRecord:
@@ -114,6 +126,10 @@ class RunMachine:
                     self._committed(error)
                 case Start():
                     self._start(signal)
+                case Resume(decisions=decisions):
+                    self._resume(decisions)
+                case Dismiss(reason=reason):
+                    self._dismiss(reason)
         return events, commands
 
     def _start(self, signal: Start) -> None:
@@ -127,18 +143,42 @@ class RunMachine:
         else:
             self._advance()
 
+    def _resume(self, decisions: tuple[Decided, ...]) -> None:
+        if self._started is not None:
+            return
+        out = self._out
+        self._started = out.now
+        out.emit(RunStartEvent(*out.head(0), (), resumed=True))
+        for one in decisions:
+            out.emit(HITLDecidedEvent(*out.head(), one.call_id, one.decision, one.args, one.comment, one.by))
+            if one.allowed is not None:
+                self._allowed.append(one.allowed)
+        self._advance()
+
+    def _dismiss(self, reason: str) -> None:
+        if self._started is not None:
+            return
+        self._closing = _Closing(Outcome.REJECTED, None, ToolStatus.DENIED, reason)
+        self._resume(tuple(Decided(t.call_id, "dismissed", t.args, reason) for t in self.record.pending.values()))
+
     def _advance(self) -> None:
         """Do what the record says comes next, until something has to be waited for."""
         while self._ending is None:
             closing = self._closing
             match self.record.next_step(self._rules):
+                case OpenAction(calls=calls):
+                    self._out.emit(ActionStartEvent(*self._out.head(), calls))
                 case RunCalls(calls=calls):
                     if closing is not None:
                         self._acting.refuse(calls, closing.status, closing.reason)
                     elif not self._acting.start(calls):
                         return
                 case CloseAction():
-                    self._out.emit(ActionEndEvent(*self._out.head(), tuple(self.record.calls)))
+                    self._out.emit(ActionEndEvent(*self._out.head(), self.record.acting or ()))
+                case AskHuman(calls=calls) if closing is None:
+                    self._out.emit(HITLPendingEvent(*self._out.head(), tuple(self._task(part) for part in calls)))
+                case AskHuman(calls=calls):
+                    self._out.emit(ActionStartEvent(*self._out.head(), calls))
                 case Wait():
                     return
                 case AskModel(round=number, offers_tools=offers_tools) if closing is None:
@@ -158,9 +198,25 @@ class RunMachine:
             draft = self._reasoning.draft()
             if draft is not None:
                 self._acting.void_changed(draft)
-        message = self._reasoning.finish(error, cut)
-        if message is not None and message.calls:
-            self._out.emit(ActionStartEvent(*self._out.head(), message.calls))
+        self._reasoning.finish(error, cut)
+
+    def _task(self, part: ToolCallPart) -> HITLTask:
+        """What a person is shown of a call; a task that stood already stays as it was."""
+        known = self.record.pending.get(part.call_id)
+        if known is not None:
+            return known
+        origin, now, expires_in = self.config.origin, self._out.now, self.config.expires_in
+        args = part.args or {}
+        return HITLTask(
+            call_id=part.call_id,
+            tool_name=part.name,
+            args=args,
+            digest=digest_of(origin.run_id, part.call_id, args),
+            id=part.id,
+            created_at=now,
+            expires_at=None if expires_in is None else now + expires_in,
+            path=origin.path,
+        )
 
     def _model_failed(self, error: ErrorInfo) -> None:
         what, error, delay = self._reasoning.after_failure(error)
@@ -195,7 +251,11 @@ class RunMachine:
         """Have the run's messages stored before anybody reads that it is over."""
         self._ending = ending
         if self.config.commits:
-            self._out.commands.append(Commit(tuple(self.record.messages)))
+            record, allowed = self.record, tuple(self._allowed)
+            if ending.outcome is Outcome.SUSPENDED:
+                self._out.commands.append(Commit((), tuple(record.pending.values()), allowed))
+            else:
+                self._out.commands.append(Commit(tuple(record.messages), (), allowed))
         else:
             self._end(ending)
 

@@ -8,7 +8,9 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from headwater.chat.events import ModelEvent
+from headwater.core.decisions import DISMISSED, Allowed, Decided
 from headwater.errors import ErrorInfo
+from headwater.events import HITLTask
 from headwater.messages import Message
 from headwater.tools.outcome import ToolOutcome
 from headwater.tools.problems import BoundArguments
@@ -25,6 +27,18 @@ class Start(msgspec.Struct, frozen=True):
     input: tuple[Message, ...]
     cause_call_id: str = ""
     error: ErrorInfo | None = None
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """Go on with a suspended run; the machine was built from its record. The decisions have been settled."""
+
+    decisions: tuple[Decided, ...]
+
+
+class Dismiss(msgspec.Struct, frozen=True):
+    """Give a suspended run up: what waits is answered with results that say so; the run ends `rejected`."""
+
+    reason: str = DISMISSED
 
 
 class ModelSaid(msgspec.Struct, frozen=True):
@@ -91,7 +105,18 @@ class Committed(msgspec.Struct, frozen=True):
 
 
 Signal: TypeAlias = (
-    Start | ModelSaid | ModelEnded | ModelFailed | ToolReported | ToolEmitted | ToolEnded | Cancel | Fail | Committed
+    Start
+    | Resume
+    | Dismiss
+    | ModelSaid
+    | ModelEnded
+    | ModelFailed
+    | ToolReported
+    | ToolEmitted
+    | ToolEnded
+    | Cancel
+    | Fail
+    | Committed
 )
 
 
@@ -130,9 +155,15 @@ class StopTool(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """Store what the run added to the conversation; the run ends when this is answered."""
+    """Store what the run added to the conversation; the segment ends when this is answered.
+
+    A suspended run stores no messages yet: `pending` is kept in the session instead, until the run is over. `allowed`
+    are rules that a person made for the session.
+    """
 
     messages: tuple[Message, ...]
+    pending: tuple[HITLTask, ...] = ()
+    allowed: tuple[Allowed, ...] = ()
 
 
 Command: TypeAlias = CallModel | CloseModel | StartTool | StopTool | Commit

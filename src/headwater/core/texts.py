@@ -14,9 +14,6 @@ _ARGUMENT_ERRORS = {
 }
 
 
-NEEDS_APPROVAL = "This tool needs a person's approval, and nobody can be asked here, so it was not run."
-
-
 def bad_arguments(error: str) -> str:
     """For a call whose arguments could not be read (`error` as in `ToolCallPart.args_error`)."""
     return _ARGUMENT_ERRORS.get(error, _ARGUMENT_ERRORS["invalid_json"])

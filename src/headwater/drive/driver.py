@@ -24,10 +24,12 @@ from headwater.core.signals import (
     Command,
     Commit,
     Committed,
+    Dismiss,
     Fail,
     ModelEnded,
     ModelFailed,
     ModelSaid,
+    Resume,
     Signal,
     Start,
     StartTool,
@@ -87,12 +89,9 @@ class Driver:
 
     # -- for those who want events ------------------------------------------------------------------------------
 
-    def start(self, signal: Start) -> None:
-        """Begin the run; its first events are in `ready`."""
+    def start(self, signal: Start | Resume | Dismiss) -> None:
+        """Say how the run begins; the first `step` begins it."""
         self._inbox.append(signal)
-        self._feed()
-        if self._config.journal is None:
-            self._perform_all()
 
     def cancel(self, reason: str) -> None:
         """Ask for the end of the run; `step` until `finished` to see it through."""
@@ -375,7 +374,7 @@ class Driver:
         error: ErrorInfo | None = ErrorInfo(kind="store_error", message=message)
         try:
             if conversation is not None:
-                await conversation.commit(command.messages)
+                await conversation.commit(command)
                 conversation.release()
             error = None
         except StoreError as failure:

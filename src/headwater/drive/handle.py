@@ -167,10 +167,16 @@ class Run:
                 continue
             self._opened = opened = asyncio.get_running_loop().create_future()
             try:
-                self._driver = await self._open_driver(self._opening)
+                driver = self._driver = await self._open_driver(self._opening)
             finally:
                 self._opened = None
                 opened.set_result(None)
+            self.run_id = driver.machine.config.origin.run_id
+            try:
+                await driver.step()
+            except BaseException:
+                await self._close(LEFT)
+                raise
         return driver
 
     def _note_end(self, event: RunEndEvent) -> None:

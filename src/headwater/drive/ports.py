@@ -11,8 +11,8 @@ import msgspec
 
 from headwater.chat.events import ModelEvent
 from headwater.chat.request import ModelRequest, RequestOptions, ToolSpec
+from headwater.core.signals import Commit
 from headwater.events import AgentEvent
-from headwater.messages import Message
 
 
 class Model(Protocol):
@@ -47,8 +47,8 @@ class Journal(Protocol):
 class Conversation(Protocol):
     """The session a run belongs to. Raises `StoreError`."""
 
-    async def commit(self, messages: Sequence[Message]) -> None:
-        """Append what the run added."""
+    async def commit(self, commit: Commit) -> None:
+        """Append what the run added, or keep what it waits for."""
         ...
 
     def release(self) -> None:

@@ -30,30 +30,6 @@ class ChatEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     media: MediaPart | None = None
 
 
-class Response(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a run comes to.
-
-    `text` is the answer's visible text, `message` the whole last turn. `rounds` counts model turns, `usage` is the sum
-    over them. `error` says why a run failed; `plan` holds the steps of the plan, if there is one.
-    """
-
-    text: str
-    outcome: Outcome
-    run_id: str
-    session_id: str = ""
-    message: AssistantMessage | None = None
-    rounds: int = 0
-    usage: Usage = Usage()
-    error: ErrorInfo | None = None
-    plan: tuple[str, ...] = ()
-    output: Any = None
-
-    @property
-    def thinking(self) -> str:
-        """The thinking of the last turn."""
-        return self.message.thinking if self.message else ""
-
-
 class HITLTask(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One call that waits for a person. `digest` binds a decision to what was shown."""
 
@@ -66,6 +42,32 @@ class HITLTask(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     created_at: float = 0.0
     expires_at: float | None = None
     path: tuple[str, ...] = ()
+
+
+class Response(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a run comes to.
+
+    `text` is the answer's visible text, `message` the whole last turn. `rounds` counts model turns, `usage` is the sum
+    over them. `error` says why a run failed; `plan` holds the steps of the plan, if there is one; `pending` is what a
+    suspended run waits for.
+    """
+
+    text: str
+    outcome: Outcome
+    run_id: str
+    session_id: str = ""
+    message: AssistantMessage | None = None
+    rounds: int = 0
+    usage: Usage = Usage()
+    error: ErrorInfo | None = None
+    plan: tuple[str, ...] = ()
+    output: Any = None
+    pending: tuple[HITLTask, ...] = ()
+
+    @property
+    def thinking(self) -> str:
+        """The thinking of the last turn."""
+        return self.message.thinking if self.message else ""
 
 
 class RunStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="run.start"):

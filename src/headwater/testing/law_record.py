@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from headwater.core.record import rebuild
 from headwater.events import (
     ActionEndEvent,
     AgentEvent,
+    HITLDecidedEvent,
     Outcome,
     ReasonDeltaEvent,
     ReasonEndEvent,
@@ -17,7 +20,7 @@ from headwater.events import (
     ToolArgsDeltaEvent,
     ToolCallEndEvent,
 )
-from headwater.messages import AssistantMessage, Message, ToolMessage
+from headwater.messages import AssistantMessage, Message, ToolCallPart, ToolMessage
 from headwater.testing.law_report import Violation
 
 _Line: TypeAlias = Message | tuple[str, str]
@@ -54,20 +57,45 @@ def _line(message: Message) -> _Line:
     return (message.call_id, message.text) if isinstance(message, ToolMessage) else message
 
 
-def _told(events: Iterable[AgentEvent]) -> Iterable[_Line]:
+def _told(events: Iterable[AgentEvent]) -> list[_Line]:
+    """The conversation read off the events one by one; results stand together once the turn has all of them."""
+    lines: list[_Line] = []
     texts: dict[str, str] = {}
+    turn: AssistantMessage | None = None
+    at = 0
+    acted: set[str] = set()
     for event in events:
         match event:
             case RunStartEvent(input=messages):
-                yield from messages
-            case ReasonEndEvent(message=message) if message.parts:
-                yield message
+                lines.extend(messages)
+            case ReasonEndEvent(message=message):
+                turn, at = message, len(lines)
+                acted.clear()
+                if message.parts:
+                    lines.append(message)
+            case HITLDecidedEvent(call_id=call_id, args=args) if turn is not None and args is not None:
+                turn = _edited(turn, call_id, args)
+                lines[at] = turn
             case ToolCallEndEvent(call_id=call_id, text=text):
                 texts[call_id] = text
-            case ActionEndEvent(calls=call_ids):
-                yield from ((call_id, texts[call_id]) for call_id in call_ids)
+            case ActionEndEvent(calls=call_ids) if turn is not None:
+                acted.update(call_ids)
+                if len(acted) == len(turn.calls):
+                    lines.extend((call.call_id, texts[call.call_id]) for call in turn.calls)
             case _:
                 pass
+    return lines
+
+
+def _edited(turn: AssistantMessage, call_id: str, args: dict[str, Any]) -> AssistantMessage:
+    """The turn with a person's arguments in one of its calls."""
+    parts = [
+        msgspec.structs.replace(part, args=args, arguments=msgspec.json.encode(args).decode())
+        if isinstance(part, ToolCallPart) and part.call_id == call_id and part.args != args
+        else part
+        for part in turn.parts
+    ]
+    return msgspec.structs.replace(turn, parts=tuple(parts))
 
 
 def _open_calls(messages: Iterable[Message]) -> list[str]:

@@ -1,0 +1,34 @@
+"""What a session keeps besides its messages: the run that waits for a person, and the rules a person has made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from headwater.core.decisions import Allowed
+from headwater.events import HITLTask
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A suspended run and what it waits for."""
+
+    run_id: str
+    tasks: tuple[HITLTask, ...]
+
+
+class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The part of `SessionData.data` that is ours; other keys are left as they are."""
+
+    pending: Pending | None = None
+    allowed: tuple[Allowed, ...] = ()
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> SessionState:
+        """Read the state; keys that are not ours are ignored."""
+        return msgspec.convert({key: data[key] for key in cls.__struct_fields__ if key in data}, cls)
+
+    def into(self, data: dict[str, Any]) -> dict[str, Any]:
+        """`data` with this state in it."""
+        rest = {key: value for key, value in data.items() if key not in self.__struct_fields__}
+        return {**rest, **msgspec.to_builtins(self)}

@@ -1,0 +1,43 @@
+"""A session as its user sees it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headwater.agents.pending import SessionState
+from headwater.core.decisions import Allowed
+from headwater.core.record import rebuild
+from headwater.events import HITLTask
+from headwater.messages import Message
+from headwater.store.base import Store
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A conversation: its messages, what waits for a person, and the rules that a person has made.
+
+    `run_id` is the run that waits (`""`: none). `version` counts commits; 0 is a session that was never stored.
+    """
+
+    session_id: str
+    version: int
+    messages: tuple[Message, ...]
+    pending: tuple[HITLTask, ...] = ()
+    run_id: str = ""
+    allowed: tuple[Allowed, ...] = ()
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a run of the session waits for a person."""
+        return bool(self.pending)
+
+
+async def load_session(store: Store, session_id: str) -> Session:
+    """Read a session; a run that waits has its turn in the log only, and it is read from there."""
+    data = await store.load(session_id)
+    state = SessionState.of(data.data)
+    if state.pending is None:
+        return Session(session_id, data.version, data.messages, allowed=state.allowed)
+    run_id = state.pending.run_id
+    record = rebuild(await store.read(run_id), run_id)
+    messages = (*data.messages, *record.messages)
+    return Session(session_id, data.version, messages, state.pending.tasks, run_id, state.allowed)

@@ -1,0 +1,173 @@
+"""What a person decides about a waiting call, and whether the decision may stand.
+
+A decision names a call by our call id, or by the provider's where that is unique among what waits. With `digest` it
+stands only if what was shown is what waits. `by` says who decided.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from headwater.errors import DecisionError, ToolArgumentsError
+from headwater.events import HITLTask
+from headwater.tools.tool import Tool
+
+
+class Approve(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decision", tag="approve"):
+    """Run the call; with `args` it runs with these instead, and the history shows them."""
+
+    call_id: str
+    args: dict[str, Any] | None = None
+    comment: str = ""
+    digest: str = ""
+    by: str = ""
+
+
+class Reject(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decision", tag="reject"):
+    """Do not run the call; `message` tells the model why."""
+
+    call_id: str
+    message: str = ""
+    digest: str = ""
+    by: str = ""
+
+
+class Skip(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decision", tag="skip"):
+    """Leave the call out: neither right nor wrong, just not now."""
+
+    call_id: str
+    message: str = ""
+    digest: str = ""
+    by: str = ""
+
+
+class Respond(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decision", tag="respond"):
+    """The person's text is the call's result, or the answer to the tool's question."""
+
+    call_id: str
+    text: str
+    digest: str = ""
+    by: str = ""
+
+
+class Always(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decision", tag="always"):
+    """Run the call, and let later calls in this session run unasked: all of the tool, or those with `same_args`."""
+
+    call_id: str
+    same_args: bool = False
+    comment: str = ""
+    digest: str = ""
+    by: str = ""
+
+
+Decision: TypeAlias = Approve | Reject | Skip | Respond | Always
+
+
+class Allowed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A rule kept in the session: calls of `tool` (with just `args`, if given) need no approval."""
+
+    tool: str
+    args: dict[str, Any] | None = None
+
+    def covers(self, name: str, args: dict[str, Any]) -> bool:
+        return name == self.tool and (self.args is None or self.args == args)
+
+
+DISMISSED = "The user went on with something else instead of deciding, so the call was not run."
+EXPIRED = "Nobody decided in time, so the call was not run."
+REJECTED = "A person refused this call, so it was not run."
+SKIPPED = "A person chose to skip this call, so it was not run."
+
+DecisionName = Literal["approve", "reject", "skip", "respond", "always", "expired", "dismissed"]
+
+
+def digest_of(run_id: str, call_id: str, args: dict[str, Any]) -> str:
+    """Binds a decision to what was shown: 16 hex digits over run, call and arguments."""
+    shown = msgspec.json.encode([run_id, call_id, args], order="deterministic")
+    return hashlib.sha256(shown).hexdigest()[:16]
+
+
+class Decided(msgspec.Struct, frozen=True):
+    """A decision that stands, as `hitl.decided` carries it."""
+
+    call_id: str
+    decision: DecisionName
+    args: dict[str, Any]
+    comment: str = ""
+    by: str = ""
+    allowed: Allowed | None = None
+
+
+def settle_decisions(
+    decisions: Sequence[Decision],
+    waiting: Mapping[str, HITLTask],
+    over: Sequence[str],
+    tools: Mapping[str, Tool[..., Any]],
+    now: float,
+) -> list[Decided]:
+    """Check all decisions, and turn them into what happens; tasks that have expired by `now` are settled as well.
+
+    `over` are the call ids of the run that do not wait any more. Raises `DecisionError` if one may not stand: then
+    none does.
+    """
+    settled: dict[str, Decided] = {}
+    for decision in decisions:
+        task = _task(decision.call_id, waiting, over)
+        if task.call_id in settled:
+            raise DecisionError(f"Two decisions name the call {decision.call_id!r}.", kind="already_decided")
+        if decision.digest and decision.digest != task.digest:
+            raise DecisionError(
+                f"The decision about {decision.call_id!r} is for another call or other arguments than those that "
+                "wait: show the person the task again.",
+                kind="digest_mismatch",
+            )
+        if task.expires_at is not None and task.expires_at <= now:
+            continue
+        settled[task.call_id] = _settle(decision, task, tools)
+    for task in waiting.values():
+        if task.expires_at is not None and task.expires_at <= now:
+            settled[task.call_id] = Decided(task.call_id, "expired", task.args, EXPIRED)
+    return [settled[call_id] for call_id in waiting if call_id in settled]
+
+
+def _task(name: str, waiting: Mapping[str, HITLTask], over: Sequence[str]) -> HITLTask:
+    if name in waiting:
+        return waiting[name]
+    by_wire = [task for task in waiting.values() if task.id == name]
+    if len(by_wire) == 1:
+        return by_wire[0]
+    if name in over:
+        raise DecisionError(f"The call {name!r} has been decided already; nothing was changed.", kind="already_decided")
+    names = ", ".join(waiting) or "none"
+    raise DecisionError(f"No call {name!r} waits for a decision. Waiting: {names}.", kind="unknown_call")
+
+
+def _settle(decision: Decision, task: HITLTask, tools: Mapping[str, Tool[..., Any]]) -> Decided:
+    match decision:
+        case Approve(args=args, comment=comment, by=by):
+            return Decided(task.call_id, "approve", _checked(task, args, tools), comment, by)
+        case Always(same_args=same_args, comment=comment, by=by):
+            rule = Allowed(task.tool_name, task.args if same_args else None)
+            return Decided(task.call_id, "always", task.args, comment, by, rule)
+        case Reject(message=message, by=by):
+            return Decided(task.call_id, "reject", task.args, message or REJECTED, by)
+        case Skip(message=message, by=by):
+            return Decided(task.call_id, "skip", task.args, message or SKIPPED, by)
+        case Respond(text=text, by=by):
+            return Decided(task.call_id, "respond", task.args, text, by)
+
+
+def _checked(task: HITLTask, args: dict[str, Any] | None, tools: Mapping[str, Tool[..., Any]]) -> dict[str, Any]:
+    if args is None:
+        return task.args
+    tool = tools.get(task.tool_name)
+    if tool is not None:
+        try:
+            tool.bind(args)
+        except ToolArgumentsError as error:
+            raise DecisionError(f"The edited arguments do not fit: {error}", kind="invalid_arguments") from error
+    return args
