@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headwater.agents.agent import ReActAgent, SimpleAgent
     from headwater.chat.profile import Profile
     from headwater.chat.request import RequestOptions
+    from headwater.core.decisions import Always, Approve, Reject, Respond, Skip
     from headwater.core.policy import Retry
     from headwater.drive.handle import Run
     from headwater.drive.model import CompletionsModel
@@ -77,6 +78,7 @@ _HOMES = {
     "headwater.agents.agent": ("ReActAgent", "SimpleAgent"),
     "headwater.chat.profile": ("Profile",),
     "headwater.chat.request": ("RequestOptions",),
+    "headwater.core.decisions": ("Always", "Approve", "Reject", "Respond", "Skip"),
     "headwater.core.policy": ("Retry",),
     "headwater.drive.handle": ("Run",),
     "headwater.drive.model": ("CompletionsModel",),
@@ -137,6 +139,8 @@ __all__ = [
     "ActionEndEvent",
     "ActionStartEvent",
     "AgentEvent",
+    "Always",
+    "Approve",
     "ChatEventType",
     "CompletionsModel",
     "CustomEvent",
@@ -157,7 +161,9 @@ __all__ = [
     "ReasonDiscardEvent",
     "ReasonEndEvent",
     "ReasonStartEvent",
+    "Reject",
     "RequestOptions",
+    "Respond",
     "Response",
     "Retry",
     "RoundMode",
@@ -170,6 +176,7 @@ __all__ = [
     "SQLiteStore",
     "SessionBusy",
     "SimpleAgent",
+    "Skip",
     "StoreError",
     "SyncRun",
     "TextPart",
