@@ -21,7 +21,7 @@ from headwater.chat.events import (
 from headwater.chat.request import ModelRequest, RequestOptions
 from headwater.errors import ModelError, UsageError, model_error
 from headwater.events import FinishReason, ReasonDeltaEvent
-from headwater.messages import MediaPart, Message, user
+from headwater.messages import Message, MediaPart, user
 from headwater.testing import ScriptedModel, call, fail, finish, media, refuse, say, think, usage, wait
 
 
