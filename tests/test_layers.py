@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": VALUES,
     "core": VALUES | {"wire", "chat", "tools"},
     "drive": PURE,
-    "local": PURE,
+    "local": PURE | {"drive"},  # the embedded model is an endpoint like others, read by the same client
     "store": VALUES,
     **dict.fromkeys(FACADES, BELOW_SERVE),
     "serve": BELOW_SERVE,
