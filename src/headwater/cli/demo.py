@@ -25,7 +25,7 @@ from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.events import AgentEvent
 from headwater.local import LocalModel, LocalModelError, local_model, stop_local_models
-from headwater.local.recording import RecordedModel, load_recording
+from headwater.local.recording import FRAME_SECONDS, RecordedModel, load_recording
 from headwater.tools.tool import tool
 
 _SESSION = "demo"
@@ -108,6 +108,11 @@ def _language(name: str) -> Language:
     return "zh" if name == "zh" else "en"
 
 
+def _recorded(scenario: Scenario, *, is_watched: bool) -> RecordedModel:
+    """The scenario's recording, at the pace of speech where somebody watches."""
+    return RecordedModel(load_recording(scenario.recording), frame_seconds=FRAME_SECONDS if is_watched else 0.0)
+
+
 class _Performance:
     """One scenario, turn by turn, in one session."""
 
@@ -118,7 +123,7 @@ class _Performance:
         self._err = err
         self._agent = ReActAgent(
             "demo",
-            model=cast.model or RecordedModel(load_recording(scenario.recording)),
+            model=cast.model or _recorded(scenario, is_watched=out.is_terminal),
             instructions=scenario.system,
             # They only look things up, so they may run while the model is still talking.
             tools=[tool(effect="read")(function) for function in scenario.tools],

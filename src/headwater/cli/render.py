@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from headwater.cli.terminal import Terminal, clean
+from headwater.cli.wrap import Back, Wrapper
 from headwater.events import (
     ActionEndEvent,
     AgentEvent,
@@ -59,6 +60,7 @@ class PlainRenderer:
         self._block_begins = True
         self._held = ""
         self._line_open = False
+        self._wrapper = Wrapper()
         self._anything = False
         self._is_preamble = False
         self._running: dict[str, ToolCallStartEvent] = {}
@@ -130,8 +132,18 @@ class PlainRenderer:
         self._held = text[len(body) :]
         if section == "thinking" and not self._out.styled:
             shown = ("" if self._line_open else _THINKING_MARK) + shown.replace("\n", f"\n{_THINKING_MARK}")
-        self._out.write(shown, _STYLES.get(section, ""))
+        self._write(shown, _STYLES.get(section, ""))
         self._line_open = True
+
+    def _write(self, text: str, style: str) -> None:
+        if not self._out.live:
+            self._out.write(text, style)
+            return
+        for piece in self._wrapper.feed(text, self._out.width):
+            if isinstance(piece, Back):
+                self._out.take_back(piece.cells)
+            else:
+                self._out.write(piece, style)
 
     def _begin(self, section: _Section) -> None:
         """Go to a new line, with an empty one before it where something else begins."""
@@ -146,6 +158,7 @@ class PlainRenderer:
         if self._line_open:
             self._out.settle()
             self._out.line()
+            self._wrapper = Wrapper()
         self._line_open = False
         self._held = ""
 

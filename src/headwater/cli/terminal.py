@@ -9,6 +9,8 @@ from typing import TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.control import Control
+from rich.segment import ControlType
 from rich.status import Status
 from rich.text import Text
 
@@ -84,10 +86,14 @@ class Terminal:
         self.settle()
         self.console.print(Text(text, style=style, end=""), end="")
 
+    def take_back(self, cells: int) -> None:
+        """Take back so many cells at the end of the line; only where `live`."""
+        self.console.control(Control((ControlType.CURSOR_BACKWARD, cells), (ControlType.ERASE_IN_LINE, 0)))
+
     def line(self, text: Text | str = "", style: str = "") -> None:
         """Write a line."""
         line = text if isinstance(text, Text) else Text(text, style=style)
-        self.console.print(line)
+        self.console.print(line, soft_wrap=not self.is_terminal)
 
     def error(self, message: str) -> None:
         """The one line that says what went wrong, in the words of the command line."""
