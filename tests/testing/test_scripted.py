@@ -21,7 +21,7 @@ from headwater.chat.events import (
 from headwater.chat.request import ModelRequest, RequestOptions
 from headwater.errors import ModelError, UsageError, model_error
 from headwater.events import FinishReason, ReasonDeltaEvent
-from headwater.messages import Message, MediaPart, user
+from headwater.messages import MediaPart, Message, user
 from headwater.testing import ScriptedModel, call, fail, finish, media, refuse, say, think, usage, wait
 
 
@@ -97,9 +97,10 @@ def test_fail_raises_after_what_came_before() -> None:
     async def main() -> list[ModelEvent]:
         model = ScriptedModel([["partial", fail(model_error("stream_truncated", "cut off"))]])
         seen: list[ModelEvent] = []
+        stream = model.stream(request())
+        seen.extend(await anext(stream))
         with pytest.raises(ModelError, match="cut off"):
-            async for batch in model.stream(request()):
-                seen.extend(batch)
+            await anext(stream)
         assert model.closed == 1
         return seen
 

@@ -126,6 +126,13 @@ class Scene:
         scene.since, scene.added = self.since, self.added
         return scene
 
+    def counts(self, at: float) -> bool:
+        """Whether a moment is one that the sentence is about: from `since` on, until the next run begins."""
+        if self.since is None:
+            return True
+        later = [run.started for run in self.seen.runs if run.started > self.since]
+        return self.since <= at < min(later, default=float("inf"))
+
     async def again(self, case: Case | None = None, **how: Any) -> Scene:
         """Execute the case, or a variation of it, once more."""
         chosen = msgspec.structs.replace(self.how, **how)
@@ -229,7 +236,9 @@ class _Under(msgspec.Struct, frozen=True):
 
 Plan: TypeAlias = "_Do | _Both | _Either | _Under"
 
-_BOTH = re.compile(r"; and |; |, and |, but |, although |, though |, so |: | and | but | although ", re.IGNORECASE)
+_BOTH = re.compile(
+    r"; and |; |, and |, but |, although |, though |, so |: |, (?!or |and |but )| and | but | although ", re.IGNORECASE
+)
 _EITHER = re.compile(r", or | or ", re.IGNORECASE)
 _WITHOUT = re.compile(r",? (?=without )", re.IGNORECASE)
 _SUBJECT = re.compile(

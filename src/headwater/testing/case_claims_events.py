@@ -15,7 +15,7 @@ def _first(scene: Scene, pattern: str) -> Item | None:
 
 
 @claim(
-    f"{{event}} {_COMES} (?:at least {{s}} s(?:econds?)? )?(?P<where>before|after) {{event:other}}",
+    f"(?:the )?{{event}} {_COMES} (?:at least {{s}} s(?:econds?)? )?(?P<where>before|after) (?:the )?{{event:other}}",
     f"{{event}} {_COMES} within {{s:most}} s(?:econds?)? (?P<where>before|after) {{event:other}}",
 )
 def _order(scene: Scene, found: Found) -> Why:
@@ -44,7 +44,7 @@ def _how_often(scene: Scene, found: Found) -> Why:
     words = found.groupdict()
     want = count(words["n"]) if words.get("n") else count(words["times"].split()[-1])
     name = f"{words['event']}:{words['id']}" if words.get("id") else words["event"]
-    got = sum(i.fits(name) and (scene.since is None or i.at >= scene.since) for i in scene.seen.items())
+    got = sum(i.fits(name) and scene.counts(i.at) for i in scene.seen.items())
     return None if got == want else f"it came {got} times: {described(scene.seen.items())}"
 
 
@@ -117,7 +117,8 @@ def _shown(scene: Scene, found: Found) -> Why:
 
 @claim(
     "no event is (?:lost|doubled|moved|dropped)(?:, (?:lost|doubled|moved|dropped))*"
-    "(?:,? (?:or|and) (?:lost|doubled|moved|dropped))?"
+    "(?:,? (?:or|and) (?:lost|doubled|moved|dropped))?",
+    "(?:seq|the event stream|the numbering|the stream of events) has no gaps?",
 )
 def _none_lost(scene: Scene, found: Found) -> Why:
     for n, run in enumerate(scene.seen.runs, 1):
@@ -162,7 +163,36 @@ def _soon(scene: Scene, found: Found) -> Why:
     return None if took <= float(found["s"]) else Slow(f"it came after {took:.3f} s")
 
 
-@claim("the (?:partial )?text (?:that )?(?:was|had been) (?:given out|streamed) is (?:kept|in the (?:result|response))")
+@claim("no event (?:but|except|other than) {event} (?:is (?:delivered|sent|seen)|comes|follows)")
+def _nothing_but(scene: Scene, found: Found) -> Why:
+    items = [i for i in scene.seen.items() if scene.counts(i.at)]
+    other = [i for i in items if not i.fits(found["event"])]
+    return f"there came {described(other)}" if other else None
+
+
+@claim(
+    "(?:the )?(?P<what>text|thinking) (?:is streamed|comes|arrives) in (?P<how>at least |exactly )?{int} "
+    "(?:pieces|deltas|events)",
+    "the consumer (?:gets|sees|receives) (?P<how>at least )?(?:all )?{int} (?:text )?deltas",
+)
+def _pieces(scene: Scene, found: Found) -> Why:
+    wanted = "THINKING_DELTA" if found.groupdict().get("what") == "thinking" else "TEXT_DELTA"
+    events = [s.event for run in scene.seen.runs for s in run.events]
+    got = sum(isinstance(e, ReasonDeltaEvent) and e.chat_type == wanted for e in events)
+    enough = got >= int(found["int"]) if (found["how"] or "").startswith("at least") else got == int(found["int"])
+    return None if enough else f"there were {got}"
+
+
+@claim("(?:the )?thinking is (?:not part of|never in|not in|no part of) the (?:text|answer)")
+def _thinking_apart(scene: Scene, found: Found) -> Why:
+    thinking, text = _streamed(scene, "thinking"), _streamed(scene, "text")
+    return f"{thinking!r} is in {text!r}" if not thinking or thinking.strip() in text else None
+
+
+@claim(
+    "the (?:partial )?text (?:that )?(?:was|had been) (?:given out|streamed) is (?:kept|in the (?:result|response))",
+    "the partial (?:text|answer) is (?:kept )?in the (?:result|response)",
+)
 def _partial_in_result(scene: Scene, found: Found) -> Why:
     return next((why for run in scene.seen.runs if (why := _partial(run))), None)
 

@@ -78,6 +78,25 @@ def _text_of_run(scene: Scene, found: Found) -> Why:
 
 
 @claim(
+    "(?:the )?(?P<what>answer|thinking)(?:'s text)? (?:is|stands) (?P<no>not )?(?:in <history>|stored)<once>",
+    "<history> <has> (?:the )?(?P<what>answer|thinking)<once>",
+)
+def _answer_stored(scene: Scene, found: Found) -> Why:
+    words, stored = found.groupdict(), scene.seen.only_history()
+    kept = [
+        str(m.get("reasoning_content") or "") if words["what"] == "thinking" else text_of(m.get("content"))
+        for m in stored
+    ]
+    for run in scene.seen.runs:
+        said = [m.thinking for m in run.messages] if words["what"] == "thinking" else [run.text]
+        for text in filter(None, said):
+            times = sum(text == other for other in kept)
+            if bool(times) == bool(words.get("no")) or (words.get("once") and times != 1):
+                return f"{text!r} is stored {times} times"
+    return None
+
+
+@claim(
     "the window is for (?:the )?requests? only",
     "(?:only )?the request is (?:shortened|cut|trimmed)",
     "<history> is longer than the request",
@@ -124,7 +143,7 @@ def _history_lacks(scene: Scene, found: Found) -> Why:
 
 @claim(
     "(?:the )?partial (?:text|answer) is (?:kept|stored|saved|in <history>)(?: in <history>)?",
-    "<history> <has> (?:the )?partial (?:text|answer)",
+    "<history> (?:<has>|ends with) (?:the )?partial (?:text|answer)",
     "what (?:was|had been) (?:given out|said|streamed) is (?:kept|stored|in the history)",
 )
 def _partial_kept(scene: Scene, found: Found) -> Why:

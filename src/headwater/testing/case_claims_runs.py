@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from headwater.events import ReasonEndEvent
 from headwater.testing.case_checks import Found, Scene, Slow, Why, claim, position
@@ -20,6 +21,10 @@ _ENDINGS = {
 }
 
 
+AT_ONCE = 0.5
+"""Seconds that "at once" means."""
+
+
 def _some_runs(scene: Scene, words: str) -> list[RunSeen]:
     runs = scene.seen.runs
     if re.search(r"\b(each|every|all|both)\b", words, re.IGNORECASE):
@@ -34,7 +39,7 @@ def _some_runs(scene: Scene, words: str) -> list[RunSeen]:
 @claim(
     "(?P<who>{run}|each run|every run|it|both runs) (?:still |then )?"
     "(?P<how>ends?|completes?|succeeds?|fails?|is cancelled|is completed|ends (?:as )?(?:completed|failed|cancelled))"
-    "(?: normally| cleanly| as (?:usual|before))?"
+    "(?: normally| cleanly| as (?:usual|before))?(?P<fast> at once)?"
 )
 def _run_ends(scene: Scene, found: Found) -> Why:
     how = found["how"].lower()
@@ -42,6 +47,8 @@ def _run_ends(scene: Scene, found: Found) -> Why:
     for run in _some_runs(scene, found["who"]) or scene.seen.runs[:0]:
         if run.status not in statuses:
             return f"it is {run.status}"
+        if found["fast"] and run.took > AT_ONCE:
+            return Slow(f"it took {run.took:.2f} s")
     return None if scene.seen.runs else "there is no run"
 
 
@@ -78,6 +85,32 @@ def _error_says(scene: Scene, found: Found) -> Why:
 )
 def _limit_said(scene: Scene, found: Found) -> Why:
     return None if any(r.status == "max_rounds" for r in scene.seen.runs) else f"{[r.status for r in scene.seen.runs]}"
+
+
+@claim(
+    "(?:the )?(?:answer|result)(?:'s text)? (?:of {run} )?is (?P<no>not )?empty",
+    "{run} ends with (?P<no>no|an) (?:empty )?answer",
+)
+def _answer_is_empty(scene: Scene, found: Found) -> Why:
+    runs = _some_runs(scene, found["run"]) if found["run"] else scene.seen.runs
+    wanted = (found["no"] or "").strip().lower() not in ("not",)
+    texts = [run.text for run in runs]
+    return None if texts and all((not text.strip()) == wanted for text in texts) else f"the texts are {texts}"
+
+
+@claim(
+    "(?:the |both )?runs do not overlap",
+    "only one run (?:runs|is running) at a time",
+    "{run} (?:begins|starts) (?:only )?(?:after|when) {run:other} (?:has ended|is over|ends)",
+    "(?:the )?(?:two runs' )?(?:events|turns)(?: of the (?:two )?runs)? are not (?:mixed|interleaved)",
+)
+def _no_overlap(scene: Scene, found: Found) -> Why:
+    spans = sorted((run.events[0].at, run.events[-1].at) for run in scene.seen.runs if run.events)
+    if len(spans) < 2:
+        return f"there are {len(spans)} runs"
+    return next(
+        (f"one began {a[1] - b[0]:.3f} s before the other's end" for a, b in pairwise(spans) if b[0] < a[1]), None
+    )
 
 
 @claim("the same (?:holds|is expected|happens|is true)", "(?:the )?(?:result|outcome) is the same", "nothing changes")
@@ -162,20 +195,22 @@ def _no_tasks(scene: Scene, found: Found) -> Why:
 
 
 @claim(
-    "(?:the server sees )?(?P<which>both|all|the|every|each|its|\\w+)(?: held)?(?: of the)? connections? "
+    "no connection is (?:left|kept) open(?: by the (?P<which>client))?",
+    "(?:the server sees )?(?P<which>both|all|the|every|each|its|two|three)(?: held)?(?: of the)? connections? "
     "(?:is |are |being )?closed(?: by the client)?(?: within {s} s(?:econds?)?(?: (?:of|after) (?:the|it).*)?)?",
+    "(?:the server sees )?(?P<which>both|all|the|every|each|its) connections? (?:is |are )?closed (?P<fast>at once)",
     "the client closes (?P<which>both|all|the|every|each|its) connections?(?: within {s} s(?:econds?)?)?",
 )
 def _closed(scene: Scene, found: Found) -> Why:
     held = [r for r in scene.seen.requests if r.reply is not None and r.reply.end == "hold"]
     chosen = held or scene.seen.requests
-    if found["which"].lower() == "both" and len(chosen) != 2:
+    if (found["which"] or "").lower() == "both" and len(chosen) != 2:
         return f"there are {len(chosen)} connections"
     for request in chosen:
         closed = request.connection.closed_by_client
         if closed is None:
             return f"the connection of request {request.n} was not closed by the client"
-        limit = found.groupdict().get("s")
+        limit = AT_ONCE if found.groupdict().get("fast") else found.groupdict().get("s")
         stopped = [run.stopped_at for run in scene.seen.runs if run.stopped_at is not None]
         if limit is not None and stopped and closed - stopped[0] > float(limit):
             return Slow(f"it was closed {closed - stopped[0]:.3f} s after the stop")

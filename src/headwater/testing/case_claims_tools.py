@@ -65,7 +65,7 @@ def _result_lacks(scene: Scene, found: Found) -> Why:
     return f"the result is {bad[0]!r}" if bad else None
 
 
-def _meanings(words: str) -> list[str] | None:
+def meanings(words: str) -> list[str] | None:
     """Patterns for what is said: all of them must be met; None if a part means nothing we know."""
     patterns: list[str] = []
     for part in re.split(r",? and ", words):
@@ -85,7 +85,7 @@ def _meaning(words: str) -> str | None:
 
 def says(words: str, texts: list[str]) -> Why:
     """Why the texts do not say what the words mean."""
-    for pattern in _meanings(words) or ():
+    for pattern in meanings(words) or ():
         for text in texts:
             if not re.search(pattern, text, re.IGNORECASE):
                 return f"it is {text!r}"
@@ -96,6 +96,17 @@ _KNOWN_WORDS = "|".join(said for said, _ in _MEANINGS)
 
 
 @claim(
+    "(?:the )?results? (?:for|of) {id} (?:mentions?|names?|contains?) "
+    "(?P<word>JSON|[A-Z]\\w*(?:Error|Exception)|\\w+_\\w+)"
+)
+def _result_word(scene: Scene, found: Found) -> Why:
+    texts = _results(scene, found["id"])
+    if isinstance(texts, str):
+        return texts
+    return None if all(found["word"].lower() in text.lower() for text in texts) else f"the result is {texts[0]!r}"
+
+
+@claim(
     "(?:the )?results? (?:for|of) {id} (?:says?|tells?(?: the model)?|explains?|mentions?|names?)(?: that)? "
     f"(?P<what>(?=.*(?:{_KNOWN_WORDS})).+)"
 )
@@ -103,7 +114,7 @@ def _result_says(scene: Scene, found: Found) -> Why:
     texts = _results(scene, found["id"])
     if isinstance(texts, str):
         return texts
-    if _meanings(found["what"]) is None:
+    if meanings(found["what"]) is None:
         return f"it cannot be judged what {found['what']!r} means"
     return says(found["what"], texts)
 
@@ -200,10 +211,13 @@ def _tool_texts(messages: list[Json], tool: str) -> list[str]:
 @claim(
     "(?:the |a )?(?:late )?results? of {id} (?:is|are) (?:dropped|ignored|thrown away|not (?:stored|sent|used|kept))",
     "nothing of {id}(?:'s result)? (?:is|gets|comes) (?:in|into) (?:the history|any (?:later )?request)",
+    "(?:the )?(?P<id>tool|thread)'s (?:late )?result is (?:dropped|ignored|not (?:stored|sent|used)|in no request)",
+    "(?:the )?late result is (?:dropped|ignored|not (?:stored|sent|used)|in no request)",
     "(?:the )?(?:late )?results? of {id} (?:does not|never) reach(?:es)? (?:the history|any (?:later )?request)",
 )
 def _result_dropped(scene: Scene, found: Found) -> Why:
-    returned = [r.returned for r in _runs_of(scene, found["id"]) if r.returned]
+    tool = found.groupdict().get("id") or "tool"
+    returned = [r.returned for r in _runs_of(scene, "tool" if tool == "thread" else tool) if r.returned]
     everywhere = all_text(scene.seen.only_history()) + "".join(all_text(r.messages) for r in scene.seen.requests)
     bad = [text for text in returned if text in everywhere]
     return f"{bad} was stored or sent" if bad else None
@@ -241,7 +255,7 @@ def _runs_of(scene: Scene, tool: str) -> list[ToolRun]:
     "without (?:running|starting) (?:any|a) tool",
 )
 def _no_tool(scene: Scene, found: Found) -> Why:
-    ran = [r.name for r in scene.seen.tool_runs if scene.since is None or r.started >= scene.since]
+    ran = [r.name for r in scene.seen.tool_runs if scene.counts(r.started)]
     return f"{ran} ran" if ran else None
 
 
@@ -279,6 +293,12 @@ def _tool_times(scene: Scene, found: Found) -> Why:
     return None if ran == want else f"it ran {ran} times"
 
 
+@claim("(?:the )?{id} (?:is|was) (?:called|run) with (?P<json>\\{[^{}]*\\})(?: only)?")
+def _called_with(scene: Scene, found: Found) -> Why:
+    got = [r.args for r in _runs_of(scene, found["id"])]
+    return None if any(same_json(args, loads(found["json"])) for args in got) else f"it ran with {show(got)}"
+
+
 @claim(
     "tool_start is not sent for {id}, or is followed by a tool_end marked as (?:an )?error without the tool having run",
     "{id} (?:has no tool_start|is not started), or (?:its tool_end is|ends as) (?:an )?error(?: without having run)?",
@@ -299,14 +319,20 @@ def _not_started_or_error(scene: Scene, found: Found) -> Why:
 
 
 @claim(
-    "(?:the |the tool )?{id} (?:saw|sees|noticed|notices|was told of|gets|got) (?:its|the|a) cancel(?:lation)?",
+    "(?:the |the tool )?{id} (?:saw|sees|noticed|notices|was told of|gets|got) (?:its|the|a) cancel(?:lation)?"
+    "(?: within {s} s(?:econds?)?)?",
     "(?:the |the tool )?{id} (?:is|was|has been) cancelled",
 )
 def _saw_cancel(scene: Scene, found: Found) -> Why:
     runs = _runs_of(scene, found["id"])
     if not runs:
         return f"{found['id']} never ran"
-    return None if all(r.saw_cancel or r.how == "cancelled" for r in runs) else f"it ended: {[r.how for r in runs]}"
+    if not all(r.saw_cancel or r.how == "cancelled" for r in runs):
+        return f"it ended: {[r.how for r in runs]}"
+    limit = found.groupdict().get("s")
+    stops = [run.stopped_at for run in scene.seen.runs if run.stopped_at is not None]
+    late = [r.ended - stops[0] for r in runs if r.ended is not None and stops and limit]
+    return Slow(f"after {max(late):.2f} s") if late and limit and max(late) > float(limit) else None
 
 
 @claim(

@@ -45,7 +45,10 @@ async def _date_header(scene: Scene, found: Found) -> Scene:
     return await scene.again(_change_header(scene, found["id"], f"{{http-date+{count(found['n'])}}}"))
 
 
-@condition("with (?:the header )?{id:header}(?::|(?: set)? (?:to|of|=))? '?(?P<value>[^' ]+)'?")
+@condition(
+    "with an? {id:header} of (?P<value>[^ ]+)",
+    "with (?:the header )?{id:header}(?::|(?: set)? (?:to|of|=))? '?(?P<value>[^' ]+)'?",
+)
 @only_if(lambda case, found: _some_header(case, found["header"]))
 async def _header(scene: Scene, found: Found) -> Scene:
     return await scene.again(_change_header(scene, found["header"], found["value"]))

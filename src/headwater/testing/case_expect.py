@@ -12,7 +12,7 @@ import msgspec
 from headwater.testing.case_data import CaseError, generated_texts
 from headwater.testing.case_json import Json, as_list, as_object, as_objects, same_json, show
 from headwater.testing.case_match import MessageRules, error_differences, unknown_refinements
-from headwater.testing.case_seen import Item, Observation, RunSeen
+from headwater.testing.case_seen import Item, Observation, RunSeen, is_event_name
 
 TIMING_KEYS = ("takes_less_than_s", "takes_between_s")
 
@@ -121,9 +121,21 @@ def _events(value: Any, seen: Observation, out: Judgement) -> None:
         if rule is None:
             out.not_understood(f"events.{key}")
             continue
+        strange = [name for name in _named(key, want) if not is_event_name(name)]
+        if strange:
+            out.not_understood(f"events.{key}: {', '.join(strange)}")
         why = rule(want, items, seen)
         if why:
             out.fail(f"events.{key} {show(want)}", why)
+
+
+def _named(key: str, want: Any) -> list[str]:
+    """The event names in the value of a key of `events`."""
+    if key == "last":
+        return [str(want)]
+    if key == "count":
+        return list(as_object(want))
+    return [str(name) for name in as_list(want)] if key in ("in_order", "none_of", "each_once") else []
 
 
 def described(items: Sequence[Item]) -> str:

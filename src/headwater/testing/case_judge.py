@@ -13,6 +13,7 @@ from headwater.testing import (
     case_claims_history,
     case_claims_requests,
     case_claims_runs,
+    case_claims_shape,
     case_claims_tools,
     case_conditions,
 )
@@ -31,6 +32,7 @@ SENTENCES = (
     case_claims_history,
     case_claims_requests,
     case_claims_runs,
+    case_claims_shape,
     case_claims_tools,
     case_conditions,
 )

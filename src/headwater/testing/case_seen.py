@@ -46,6 +46,17 @@ _DELTAS = {
 }
 
 
+_NAMES = frozenset(
+    {"text", "thinking", "media", "tool_start", "tool_end", "tool_progress", "approval_needed", "approval_decided"}
+    | {"handoff", "member_start", "member_end", "reset", "error", "run_end"}
+)
+
+
+def is_event_name(pattern: str) -> bool:
+    """Whether a name of the case format is one that an event can have."""
+    return pattern.partition("@")[0].partition(":")[0] in _NAMES
+
+
 def means(pattern: str, names: frozenset[str], agent: str) -> bool:
     """Whether a name of the case format means an event with these names; without an id (or with `*`), any id."""
     name, _, whose = pattern.partition("@")
