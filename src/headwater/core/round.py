@@ -22,6 +22,7 @@ from headwater.chat.events import (
     ThinkingEcho,
     UsageSeen,
 )
+from headwater.core.braces import Braces
 from headwater.events import (
     SCHEMA_VERSION,
     AgentEvent,
@@ -102,7 +103,8 @@ class StreamedCall:
         self.name = ""
         self.fragments: list[str] = []
         self.echo: dict[str, Any] | None = None
-        self.eager = False
+        self.eager: Braces | None = None
+        """Set for a call that may start early."""
 
     def part(self, wire_id: str, *, cut: bool = False) -> ToolCallPart:
         """The call as it is now, its arguments parsed. `cut`: the turn was cut off in it, so none are not `{}`."""
@@ -198,7 +200,7 @@ class Round:
         out.append(
             ToolArgsDeltaEvent(SCHEMA_VERSION, seq, now, self._origin, self.number, call.call_id, call.name, text)
         )
-        if call.eager and "}" in text:
+        if call.eager is not None and call.eager.close(text):
             self.ready.append(call)
 
     def _rare(self, event: ModelEvent, now: float, out: list[AgentEvent]) -> None:
@@ -221,7 +223,7 @@ class Round:
                 if call.name:
                     return
                 call.name = name
-                call.eager = name in self._eager_tools
+                call.eager = Braces() if name in self._eager_tools else None
                 out.append(ToolArgsDeltaEvent(*self._head(now), call.call_id, name))
             case CallEcho(slot=slot, echo=echo):
                 call = self._calls.get(slot)

@@ -54,6 +54,10 @@ def _is_untouched(coroutine: Any, function: Any) -> bool:
     )
 
 
+def _nobody(*_: Any) -> None:
+    """Stands where a callback was."""
+
+
 class ToolExecution:
     """One attempt of one call. `start` once, `stop` any number of times, both on the loop's thread.
 
@@ -302,4 +306,7 @@ class ToolExecution:
             self._timer.cancel()
             self._timer = None
         duration = self._loop.time() - self._began if self._began else 0.0
-        self._on_end(self, msgspec.structs.replace(outcome, executed=self._executed, duration=duration))
+        on_end = self._on_end
+        # What is over must not hold those it told: the tool may keep its context.
+        self._on_progress = self._on_custom = self._on_end = _nobody
+        on_end(self, msgspec.structs.replace(outcome, executed=self._executed, duration=duration))
