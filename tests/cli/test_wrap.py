@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from headwater.cli.wrap import Back, Wrapper
+from headwater.cli.wrap import Back, Wrapper, wrapped
 
 WIDTH = 30
 
@@ -83,3 +83,4 @@ def test_any_cut_shows_the_same_text_and_no_line_is_too_long(text: str, sizes: l
     assert re.sub(r"\s", "", "".join(lines)) == re.sub(r"\s", "", text)
     assert max(map(cell_len, lines)) <= WIDTH
     assert lines == screen(text)
+    assert lines == wrapped(text, WIDTH).split("\n")

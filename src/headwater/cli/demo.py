@@ -21,6 +21,7 @@ from headwater.cli.model import fetch_weights
 from headwater.cli.play import Played, play, report
 from headwater.cli.render import PlainRenderer
 from headwater.cli.terminal import Terminal, clean, error_terminal, output_terminal
+from headwater.cli.wrap import wrapped
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.events import AgentEvent
@@ -151,7 +152,10 @@ class _Performance:
 
     async def _turn(self, place: str, prompt: str) -> tuple[Played, list[AgentEvent]]:
         self._out.line()
-        self._out.line(Text.assemble((f"{place}  ", "dim"), (prompt, "bold")))
+        heading = f"{place}  {prompt}"
+        shown = Text(wrapped(heading, self._out.width) if self._out.is_terminal else heading, style="bold")
+        shown.stylize("not bold dim", 0, len(place))
+        self._out.line(shown)
         self._out.line()
         renderer = PlainRenderer(self._out)
         events: list[AgentEvent] = []

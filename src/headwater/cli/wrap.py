@@ -26,6 +26,11 @@ class Back(NamedTuple):
     cells: int
 
 
+def wrapped(text: str, width: int) -> str:
+    """A whole text, broken for lines of `width` cells."""
+    return "".join(piece for piece in Wrapper().feed(text, width) if isinstance(piece, str))
+
+
 class Wrapper:
     """Turns pieces of text into what is written: text, and takings-back of a word that does not fit after all.
 
