@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from headwater.chat.completions import CompletionsDecoder
@@ -278,6 +279,41 @@ def test_invalid_utf8_and_raw_control_characters_do_not_end_the_answer() -> None
 
 def test_halves_of_a_character_in_two_chunks_are_one_character() -> None:
     assert read(delta(content="a\ud83d"), delta(content="\ude00b")) == [TextDelta("a"), TextDelta("😀b")]
+
+
+LONE = "\ud83d"
+OPAQUE: list[dict[str, Any]] = [
+    {
+        "choices": [
+            {"index": 0, "delta": {"reasoning_details": [{"type": "t", "data": LONE}], "extra_content": {"k": [LONE]}}}
+        ]
+    },
+    {
+        "choices": [
+            {
+                "index": 0,
+                "delta": {"tool_calls": [{"id": LONE, "function": {"name": LONE}, "extra_content": {LONE: 1}}]},
+            }
+        ]
+    },
+    {"choices": [{"index": 0, "delta": {"images": [{"type": "image_url", "image_url": {"url": "x", "n": LONE}}]}}]},
+    {"choices": [{"index": 0, "delta": {"content": [{"type": "thinking", "thinking": LONE, "sig": LONE}]}}]},
+    {"choices": [], "usage": {"prompt_tokens": 1, LONE: {"a": LONE}}},
+    {"error": {"message": [{"a": LONE}], "code": LONE}},
+    {"error": {LONE: 1}},
+    {"choices": [{"index": 0, "delta": {}, "error": {"message": LONE, "code": LONE}}]},
+    {"code": LONE, "message": LONE},
+]
+
+
+@pytest.mark.parametrize("chunk", OPAQUE)
+def test_a_lone_half_of_a_character_never_leaves_the_decoder(chunk: dict[str, Any]) -> None:
+    events, error = decode(frame(chunk), DONE)
+    for event in events:
+        msgspec.json.encode(event)
+    if error is not None:
+        msgspec.json.encode(error.info())
+    assert len(events) > 1 or error is not None
 
 
 def test_events_without_a_blank_line_between_and_data_written_twice_are_read() -> None:

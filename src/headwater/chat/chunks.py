@@ -121,8 +121,8 @@ def lenient_chunk(value: dict[str, Any], halves: dict[str, str] | None = None) -
     return Chunk(
         choices=[_choice(c, halves) for c in _dicts(choices) or ()],
         usage=_dict(value.get("usage")),
-        error=value.get("error"),
-        x_groq=GroqPart(_dict(groq.get("usage")), groq.get("error")) if isinstance(groq, dict) else None,
+        error=encodable(value.get("error")),
+        x_groq=GroqPart(_dict(groq.get("usage")), encodable(groq.get("error"))) if isinstance(groq, dict) else None,
     )
 
 
@@ -132,7 +132,7 @@ def _choice(value: dict[str, Any], halves: dict[str, str]) -> Choice:
         delta=_delta(value.get("delta"), halves),
         finish_reason=_str(value.get("finish_reason")),
         message=_delta(value.get("message"), {}),
-        error=value.get("error"),
+        error=encodable(value.get("error")),
         usage=_dict(value.get("usage")),
         text=_whole("text", value.get("text"), halves),
     )
@@ -154,17 +154,17 @@ def _delta(value: Any, halves: dict[str, str]) -> Delta | None:
         calls = [cast("dict[str, Any]", calls)]
     audio = d.get("audio")
     return Delta(
-        content=cast("str | list[Any] | None", content),
+        content=cast("str | list[Any] | None", encodable(content)),
         reasoning_content=_whole("reasoning_content", d.get("reasoning_content"), halves),
         reasoning=_whole("reasoning", d.get("reasoning"), halves),
         reasoning_text=flat_text(d.get("reasoning_text")),
-        reasoning_details=_dicts(d.get("reasoning_details")),
+        reasoning_details=_dicts(encodable(d.get("reasoning_details"))),
         refusal=_str(d.get("refusal")),
         tool_calls=[_call(c, halves) for c in _dicts(calls) or ()],
         function_call=_function(d.get("function_call"), "function_call", halves),
-        images=cast("list[Any]", d["images"]) if isinstance(d.get("images"), list) else None,
+        images=cast("list[Any]", encodable(d["images"])) if isinstance(d.get("images"), list) else None,
         audio=_dict(audio),
-        thinking_blocks=_dicts(d.get("thinking_blocks")),
+        thinking_blocks=_dicts(encodable(d.get("thinking_blocks"))),
         reasoning_opaque=_str(d.get("reasoning_opaque")),
         reasoning_signature=_str(d.get("reasoning_signature")),
         encrypted_content=_str(d.get("encrypted_content")),
@@ -257,8 +257,30 @@ def _int(value: Any) -> int | None:
     return None
 
 
+def encodable(value: Any) -> Any:
+    """A value that is kept as it came, with lone surrogates replaced. Raises `ValueError` if nested too deeply."""
+    try:
+        try:
+            msgspec.json.encode(value)
+        except UnicodeEncodeError:
+            return _mended_all(value)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return value
+
+
+def _mended_all(value: Any) -> Any:
+    if isinstance(value, str):
+        return mended(value)
+    if isinstance(value, list):
+        return [_mended_all(v) for v in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {mended(k): _mended_all(v) for k, v in cast("dict[str, Any]", value).items()}
+    return value
+
+
 def _dict(value: Any) -> dict[str, Any] | None:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+    return cast("dict[str, Any]", encodable(value)) if isinstance(value, dict) else None
 
 
 def _dicts(value: Any) -> list[dict[str, Any]] | None:

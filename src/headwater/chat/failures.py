@@ -81,7 +81,7 @@ def provider_error(
     hint = " ".join(str(fields[k]) for k in ("type", "code", "status") if isinstance(fields.get(k), str)).lower()
     by_status = status >= 500 or status in _RETRYABLE_4XX
     return ModelStreamError(
-        message.strip() or fallback,
+        mended(message).strip() or fallback,
         kind="provider_error",
         status=status,
         code=code,
@@ -107,6 +107,8 @@ def _shown(value: Any) -> str:
 
 
 def _code(value: Any) -> str | int | None:
+    if isinstance(value, str):
+        value = mended(value)
     return value if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "" else None
 
 
