@@ -62,6 +62,9 @@ def test_the_version(cli: Cli) -> None:
         ("verify nowhere.jsonl", "nowhere.jsonl"),
         ("model", "ACTION"),
         ("model push", "push"),
+        ("model pull giant", "qwen-1.5b"),
+        ("run hi --model local:giant", "no local model 'giant'"),
+        ("demo --model local:giant", "no local model 'giant'"),
     ],
 )
 def test_a_wrong_command_line_gets_one_sentence_that_names_the_place(cli: Cli, line: str, said: str) -> None:
@@ -70,6 +73,22 @@ def test_a_wrong_command_line_gets_one_sentence_that_names_the_place(cli: Cli, l
     assert ran.err.startswith("headwater: error: ")
     assert ran.err.count("\n") == 1
     assert said in ran.err
+
+
+def test_a_model_that_nobody_named_is_not_fetched_unasked(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_MODELS", "nothing-here")
+    ran = cli("run", "hi")
+    assert ran.status == 2
+    assert "headwater model pull" in ran.err
+
+
+def test_the_models_are_listed_with_what_is_here(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_MODELS", "nothing-here")
+    ran = cli("model", "list")
+    assert ran.status == 0
+    lines = ran.out.splitlines()
+    assert lines[1].startswith("qwen-1.5b (default)")
+    assert lines[1].rstrip().endswith("no")
 
 
 def test_a_module_of_the_users_that_fails_is_told_without_a_traceback(cli: Cli, folder: Path) -> None:

@@ -21,10 +21,8 @@ def main(options: Options) -> int:
         if not out.is_terminal:
             out.console.width = out.width
         list_models(out.console)
-    elif options.name is not None and options.name not in CATALOGUE:
-        raise UsageError(f"there is no model {options.name!r} to pull; there are: {', '.join(CATALOGUE)}")
     else:
-        pull(options.name, out.console)
+        pull(_known(options.name or DEFAULT), out.console)
     return exits.COMPLETED
 
 
@@ -49,6 +47,15 @@ def are_weights_here(spec: str) -> bool:
 
 
 def catalogue_name(spec: str) -> str | None:
-    """The name in the catalogue that `local` or `local:name` means; None if it is a file of the user's."""
+    """The name in the catalogue that `local` or `local:name` means; None if it is a file of the user's.
+
+    Raises `UsageError` for a name that the catalogue does not have.
+    """
     name = spec.partition(":")[2] or DEFAULT
-    return None if name.endswith(".gguf") or "/" in name or "\\" in name else name
+    return None if name.endswith(".gguf") or "/" in name or "\\" in name else _known(name)
+
+
+def _known(name: str) -> str:
+    if name not in CATALOGUE:
+        raise UsageError(f"there is no local model {name!r}; there are: {', '.join(CATALOGUE)}")
+    return name
