@@ -16,6 +16,7 @@ from headwater.cli.demo_check import judge
 from headwater.cli.demo_data import Language, tools
 from headwater.cli.demo_scenario import LOCAL_OPTIONS, SCENARIOS, Scenario
 from headwater.drive.ports import Model
+from headwater.errors import ModelStreamError
 from headwater.events import AgentEvent, RunEndEvent, ToolCallEndEvent, ToolStatus
 from headwater.local.recording import RecordedModel, load_recording
 from headwater.tools.tool import tool
@@ -133,11 +134,8 @@ def test_a_recording_does_not_answer_another_conversation() -> None:
     scenario = SCENARIOS["en"]
     other = replace(scenario, turns=(replace(scenario.turns[0], prompt="Hi, I am Bob."),))
     model = RecordedModel(load_recording(scenario.recording), frame_seconds=0)
-    turns = asyncio.run(converse(other, model))
-    end = turns[0][-1]
-    assert isinstance(end, RunEndEvent)
-    assert end.error is not None
-    assert "answers only the conversation that was recorded" in end.error.message
+    with pytest.raises(ModelStreamError, match="answers only the conversation that was recorded"):
+        asyncio.run(converse(other, model))
 
 
 @both
