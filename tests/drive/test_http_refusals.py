@@ -10,6 +10,7 @@ from email.utils import formatdate
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
@@ -298,3 +299,13 @@ def test_urls_are_shown_without_what_is_secret() -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize("status", [200, 302])
+def test_stray_bytes_in_headers_do_not_spoil_the_error(status: int) -> None:
+    async def answer(exchange: Exchange) -> None:
+        line = f"HTTP/1.1 {status} x\r\nContent-Length: 3\r\n".encode()
+        await exchange.send(line + b"Content-Type: \xff\r\nLocation: /\xe9\r\n\r\n<p>")
+
+    msgspec.json.encode(failed(answer).info())
+    assert "?" in reason(OSError("no route to \udcff"))

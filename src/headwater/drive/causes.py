@@ -13,8 +13,17 @@ def network_errors() -> tuple[type[Exception], ...]:
     return (ClientError, HttpProcessingError, OSError)  # TimeoutError is an OSError
 
 
+def printable(text: str) -> str:
+    """Text of a header or of a foreign error, with the stray bytes in it replaced, so that it can be encoded."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def reason(error: BaseException) -> str:
     """What went wrong below HTTP, and what to check."""
+    return printable(_reason(error))
+
+
+def _reason(error: BaseException) -> str:
     from aiohttp import (
         ClientConnectorCertificateError,
         ClientConnectorDNSError,
@@ -50,7 +59,7 @@ def reason(error: BaseException) -> str:
             return f"{_os_text(error)}. Check that the server is running and that base_url names its port"
         case OSError():
             cause: Any = getattr(error, "os_error", None)
-            return reason(cause) if isinstance(cause, ConnectionRefusedError) else _os_text(error)
+            return _reason(cause) if isinstance(cause, ConnectionRefusedError) else _os_text(error)
         case _:
             return f"{type(error).__name__}: {error}"
 

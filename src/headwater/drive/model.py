@@ -13,7 +13,7 @@ from headwater.chat.encode import RequestEncoder
 from headwater.chat.events import ModelEvent
 from headwater.chat.profile import DEFAULT_PROFILE, Profile
 from headwater.chat.request import ModelRequest, RequestOptions
-from headwater.drive.causes import network_errors
+from headwater.drive.causes import network_errors, printable
 from headwater.drive.http import Body, Transport, shown_url
 from headwater.drive.ports import Model
 from headwater.drive.refusals import BODY_LIMIT, refusal
@@ -87,7 +87,7 @@ class CompletionsModel:
         """
         body = await self._post(request)
         names = frozenset([tool.name for tool in request.tools])
-        decoder = CompletionsDecoder(self.profile, names, self.max_line, body.headers.get("Content-Type", ""))
+        decoder = CompletionsDecoder(self.profile, names, self.max_line, _content_type(body))
         seen = 0
         try:
             while not decoder.done:
@@ -155,6 +155,10 @@ def _endpoint(base_url: str) -> str:
         raise UsageError("base_url may not hold credentials: give api_key=, or headers={'Authorization': ...}.")
     path = parts.path.rstrip("/").removesuffix(_PATH) + _PATH
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def _content_type(body: Body) -> str:
+    return printable(body.headers.get("Content-Type", ""))
 
 
 def _header_text(key: str) -> str:

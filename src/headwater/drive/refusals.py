@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from headwater.chat.failures import upstream_text
+from headwater.drive.causes import printable
 from headwater.errors import ModelHTTPError
 
 BODY_LIMIT = 16 * 1024
@@ -70,7 +71,7 @@ def _date(text: str | None) -> float | None:
 
 def _hint(status: int, headers: Mapping[str, str], *, url: str, model: str, key_env: str) -> str:
     if 300 <= status < 400:
-        target = headers.get("Location", "")
+        target = printable(headers.get("Location", ""))
         return f"Redirects are not followed: set base_url to where it points{f' ({target})' if target else ''}."
     match status:
         case 401 | 403:
