@@ -30,6 +30,7 @@ class OpenSession:
         self.run_id = run_id
         self._store = store
         self._turn = turn
+        self._asked: Commit | None = None
 
     @classmethod
     async def open(
@@ -59,8 +60,11 @@ class OpenSession:
             self.data = await self._store.load(self.data.session_id)
 
     async def commit(self, commit: Commit) -> None:
-        """Append the run's messages, or keep what it waits for."""
+        """Append the run's messages, or keep what it waits for; after a cancellation it may be called again."""
         session_id = self.data.session_id
+        if self._asked is commit and await self._is_stored(commit):
+            return
+        self._asked = commit
         for attempt in range(CONFLICTS):
             with store_errors(f"committing to session {session_id!r}"):
                 try:
@@ -72,6 +76,13 @@ class OpenSession:
                     await self.reload()
                 else:
                     return
+
+    async def _is_stored(self, commit: Commit) -> bool:
+        """Whether a store wrote what a cancelled caller had asked for."""
+        new, count = commit.messages, len(self.data.messages)
+        await self.reload()
+        stored = self.data.messages
+        return bool(new) and any(stored[i : i + len(new)] == new for i in range(count, len(stored)))
 
     def _changed(self, commit: Commit) -> dict[str, Any] | None:
         """The session's data after a commit; None if it stays."""

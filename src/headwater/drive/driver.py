@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -225,7 +225,7 @@ class Driver:
             match command:
                 case CallModel(request=request):
                     if request not in taken_back:
-                        self._request_task = self._spawn(self._read_model(command))
+                        self._ask(command)
                 case CloseModel():
                     if self._request_task is not None:
                         self._request_task.cancel()
@@ -238,7 +238,7 @@ class Driver:
                     if execution is not None:
                         execution.stop(why)
                 case Commit():
-                    self._spawn(self._commit(command))
+                    self._commit(command)
 
     async def _settle(self) -> None:
         """The run is over: wait for what was told to stop, then let go.
@@ -278,13 +278,26 @@ class Driver:
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[Any, Any, None], if_cancelled: Callable[[], None]) -> asyncio.Task[None]:
+        """A task of the run. `if_cancelled` is called even if none of its code has run."""
+
+        def over(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled():
+                if_cancelled()
+
         task = self._loop.create_task(work, context=self._config.context.copy())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(over)
         return task
 
     # -- commands -----------------------------------------------------------------------------------------------
+
+    def _ask(self, command: CallModel) -> None:
+        # If the run has cancelled the request this is stale news; if it came from elsewhere, nobody else would tell.
+        message = f"The request to the model {self._config.model.name!r} was cancelled, and not by the run."
+        failed = ModelFailed(command.request, ErrorInfo(kind="internal_error", message=message))
+        self._request_task = self._spawn(self._read_model(command), lambda: self._push(failed))
 
     async def _read_model(self, command: CallModel) -> None:
         config, number = self._config, command.request
@@ -310,11 +323,6 @@ class Driver:
                     await close()
         except ModelError as error:
             self._push(ModelFailed(number, error.info()))
-        except asyncio.CancelledError:
-            # If the run asked for it, this is stale news; if it came from elsewhere, nobody else would tell.
-            message = f"The request to the model {config.model.name!r} was cancelled, and not by the run."
-            self._push(ModelFailed(number, ErrorInfo(kind="internal_error", message=message)))
-            raise
         except Exception as error:  # noqa: BLE001 a user's model may raise anything; it becomes the run's error
             message = f"The model {config.model.name!r} raised {type(error).__name__}: {error}"
             self._push(ModelFailed(number, ErrorInfo(kind="internal_error", message=message)))
@@ -368,16 +376,18 @@ class Driver:
         self._executions[key] = execution
         return execution
 
-    async def _commit(self, command: Commit) -> None:
+    def _commit(self, command: Commit) -> None:
+        # Whoever cancels all tasks, as the end of a loop does, must not leave it open whether the messages are stored.
+        self._spawn(self._store(command), lambda: self._commit(command))
+
+    async def _store(self, command: Commit) -> None:
         conversation = self._config.conversation
-        message = "Storing the run's messages was cut off: they may or may not be in the session."
-        error: ErrorInfo | None = ErrorInfo(kind="store_error", message=message)
-        try:
-            if conversation is not None:
+        error: ErrorInfo | None = None
+        if conversation is not None:
+            try:
                 await conversation.commit(command)
+            except StoreError as failure:
+                error = ErrorInfo(kind="store_error", message=str(failure))
+            else:
                 conversation.release()
-            error = None
-        except StoreError as failure:
-            error = ErrorInfo(kind="store_error", message=str(failure))
-        finally:
-            self._push(Committed(error))
+        self._push(Committed(error))

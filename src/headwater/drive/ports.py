@@ -48,7 +48,7 @@ class Conversation(Protocol):
     """The session a run belongs to. Raises `StoreError`."""
 
     async def commit(self, commit: Commit) -> None:
-        """Append what the run added, or keep what it waits for."""
+        """Append what the run added, or keep what it waits for; may be called again after a cancellation."""
         ...
 
     def release(self) -> None:
