@@ -35,7 +35,7 @@ def pull(name: str | None, console: Console) -> Path:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(weights.name, total=weights.size)
 
         def show(step: Step) -> None:
