@@ -366,7 +366,7 @@ def test_token_counts_may_be_text() -> None:
     ],
 )
 def test_one_finish_the_strongest_the_first_of_equals(raws: list[str], reason: FinishReason, raw: str) -> None:
-    events, error = decode(*[delta(r) for r in raws], DONE)
+    events, error = decode(delta(), *[delta(r) for r in raws], DONE)
     assert error is None
     assert events == [Finish(reason, raw)]
 

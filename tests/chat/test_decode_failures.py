@@ -102,9 +102,18 @@ def test_deep_nesting_in_a_field_is_survived(field: str) -> None:
     decode(frame(b'{"error":{"message":%s}}' % nested))
 
 
-def test_numbers_that_are_none_are_not_counted() -> None:
-    body = b'{"choices":[],"usage":{"prompt_tokens":1e400,"completion_tokens":NaN,"total_tokens":true}}'
-    assert read(frame(body)) == []
+@pytest.mark.parametrize("number", [b"1e400", b"NaN", b"true", b"9" * 400, b'"' + b"9" * 5000 + b'"', b"null"])
+def test_numbers_that_are_none_are_not_counted(number: bytes) -> None:
+    counts = b'{"prompt_tokens":%s,"prompt_tokens_details":{"cached_tokens":%s}}' % (number, number)
+    choice = b'{"index":0,"delta":{"content":"a"}}'
+    assert read(frame(b'{"choices":[%s],"usage":%s}' % (choice, counts))) == [TextDelta("a")]
+
+
+def test_absurd_numbers_are_survived_everywhere() -> None:
+    digits = "9" * 5000
+    assert failure(frame({"error": {"message": "m", "code": digits, "status": digits}})).kind == "provider_error"
+    call = {"index": digits, "id": "a", "function": {"name": "clock"}}
+    assert read(f"retry: {digits}\n".encode(), delta(tool_calls=[call])) == [CallOpen(0), CallName(0, "a", "clock")]
 
 
 def test_a_body_that_is_no_event_stream_is_quoted_with_its_type() -> None:
@@ -138,6 +147,25 @@ def test_a_line_above_the_limit_names_the_setting() -> None:
     assert decoder.done
     assert decoder.error is not None
     assert "max_line" in decoder.error.message
+
+
+@pytest.mark.parametrize(
+    "reason", ["error", "network_error", "MALFORMED_FUNCTION_CALL", "function_call_filter: MALFORMED_FUNCTION_CALL"]
+)
+def test_a_finish_that_says_that_the_endpoint_gave_up_is_an_error_worth_another_try(reason: str) -> None:
+    error = failure(delta(reason), DONE)
+    assert error.kind == "provider_error"
+    assert error.retryable
+    assert reason in error.message
+
+
+def test_done_without_an_answer_is_no_empty_success() -> None:
+    assert failure(DONE).kind == "stream_truncated"
+    assert failure(b": ping\n\n", DONE).retryable
+    error = failure(b'{"object":"chat.completion","choices":[]}\n\n', DONE)
+    assert error.kind == "protocol_error"
+    assert "chat.completion" in error.message
+    assert read(frame({"choices": [{"index": 0, "delta": {"role": "assistant"}}]})) == []
 
 
 def test_done_after_a_bare_error_is_no_empty_success() -> None:

@@ -13,7 +13,8 @@ Repairs, in this order:
 2. Fragments that each begin with the one before are snapshots: the last one is the arguments. (Fragments of which a
    deeper, cut-off object could be made as well are read as snapshots too.)
 3. `{}` directly followed by another object is dropped.
-4. A complete object followed only by spare closing brackets, or by itself or its own beginning, is the object.
+4. A complete object followed only by spare closing brackets, or by itself (in any spelling) or its own beginning, is
+   the object.
 5. A string that itself holds an object is unwrapped, at most twice.
 """
 
@@ -38,6 +39,7 @@ class ParsedArguments(NamedTuple):
 
 
 _decode = msgspec.json.Decoder().decode
+_sorted = msgspec.json.Encoder(order="sorted").encode
 _SPACE = " \t\n\r"
 _UNWRAP_LIMIT = 2
 
@@ -95,7 +97,7 @@ def _lenient(text: str, unwrap: int) -> dict[str, Any] | ArgsError:
         return kind
     head = text[start:end]
     after = _skip(text, end)
-    if after < len(text) and not (head[0] == "{" and (_only_closers(text, after) or _only_repeats(text, after, head))):
+    if after < len(text) and not (head[0] == "{" and _adds_nothing(text, after, head)):
         follows, _, _ = _scan(text, after)
         return "invalid_json" if follows == "invalid_json" else "multiple_values"
     value = _strict(_STRING.sub(_repair_string, head))
@@ -111,6 +113,15 @@ def _lenient(text: str, unwrap: int) -> dict[str, Any] | ArgsError:
 
 def _is_empty_object(text: str, start: int, end: int) -> bool:
     return text[start] == "{" and _skip(text, start + 1) == end - 1
+
+
+def _adds_nothing(text: str, pos: int, head: str) -> bool:
+    """Whether what stands from `pos` on says nothing but what the object `head` has said."""
+    if _only_closers(text, pos) or _only_repeats(text, pos, head):
+        return True
+    # Gateways that write the whole call once more at its end may write it with other white space.
+    value, again = _strict(head), _strict(text[pos:])
+    return type(value) is dict and type(again) is dict and _sorted(value) == _sorted(again)
 
 
 def _only_closers(text: str, pos: int) -> bool:

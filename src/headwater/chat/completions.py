@@ -226,7 +226,8 @@ class CompletionsDecoder:
             self.finished = True
             self._finish.see(reason)
         if choice.error or (reason and is_failure(reason)):
-            return provider_error(choice.error, fallback=f"the endpoint ended the answer with {reason!r}")
+            fallback = f"the endpoint ended the answer with {reason!r}"
+            return provider_error(choice.error, fallback=fallback, retryable=not choice.error)
         return None
 
     def _adopt(self, out: list[ModelEvent]) -> None:
@@ -355,7 +356,8 @@ class CompletionsDecoder:
 
     def _done(self, out: list[ModelEvent]) -> None:
         self._adopt(out)
-        error = None if self.finished else self._stray.reported()
+        begun = self._streamed or bool(self.data_events)
+        error = None if self.finished else self._stray.verdict(begun=False) if not begun else self._stray.reported()
         if error is not None:
             self._fail(error, out)
         self._end(out)

@@ -54,18 +54,18 @@ def error_in(value: dict[str, Any]) -> Any:
 
 
 def provider_error(
-    error: Any, *, fallback: str = "the endpoint reported an error without a message"
+    error: Any, *, fallback: str = "the endpoint reported an error without a message", retryable: bool = False
 ) -> ModelStreamError:
     """The error that a stream reported: `error` is its object or text. Code and message are kept as they came.
 
     `status` is what the error says the HTTP status would have been. It is retryable if that status is, or, without
-    one, if its type or code says that waiting helps.
+    one, if its type or code says that waiting helps; `retryable` is what a bare text counts as.
     """
     if isinstance(error, list):
         error = next(iter(cast("list[Any]", error)), None)
     if not isinstance(error, dict):
         message = mended(error).strip() if isinstance(error, str) else ""
-        return ModelStreamError(message or fallback, kind="provider_error")
+        return ModelStreamError(message or fallback, kind="provider_error", retryable=retryable)
     fields = cast("dict[str, Any]", error)
     code = next((c for k in ("code", "status_code", "status", "type") if (c := _code(fields.get(k))) is not None), None)
     message = ""
@@ -113,7 +113,7 @@ def _code(value: Any) -> str | int | None:
 
 
 def _http_status(value: Any) -> int:
-    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) == 3 else value
     return number if isinstance(number, int) and 400 <= number <= 599 else 0
 
 

@@ -42,7 +42,18 @@ _KNOWN: dict[str, FinishReason] = {
         FinishReason.CONTENT_FILTER,
     ),
 }
-_FAILURES = frozenset({"error", "network_error", "insufficient_system_resource", "engine_overloaded", "server_error"})
+_FAILURES = frozenset(
+    {
+        "error",
+        "network_error",
+        "insufficient_system_resource",
+        "engine_overloaded",
+        "server_error",
+        # Gemini wrote a call that it cannot read itself; its OpenAI endpoint puts "function_call_filter: " before it.
+        "malformed_function_call",
+        "unexpected_tool_call",
+    }
+)
 _RANK = {
     FinishReason.STOP: 1,
     FinishReason.TOOL_CALLS: 2,
@@ -58,7 +69,7 @@ def finish_reason(raw: str) -> FinishReason:
 
 def is_failure(raw: str) -> bool:
     """Whether a reason says that the endpoint gave up, so that the answer is not one."""
-    return raw.lower() in _FAILURES
+    return raw.lower().rpartition(":")[2].strip() in _FAILURES
 
 
 class FinishKeeper:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, cast
 
 from headwater.messages import Usage
+
+_DIGITS = 18
+"""No count has that many: what looks like one is rubbish."""
 
 
 def read_usage(raw: dict[str, Any]) -> Usage | None:
@@ -34,9 +36,9 @@ def read_usage(raw: dict[str, Any]) -> Usage | None:
 def _count(fields: dict[str, Any], *names: str) -> int | None:
     for name in names:
         value = fields.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-            return int(value)
-        if isinstance(value, str) and value.isdecimal():
+        if isinstance(value, str) and value.isdecimal() and len(value) < _DIGITS:
+            value = int(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 10**_DIGITS:
             return int(value)
     return None
 

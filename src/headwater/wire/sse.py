@@ -20,6 +20,7 @@ DEFAULT_MAX_LINE = 16 * 1024 * 1024
 STRAY = "\x00stray"
 """`Frame.event` of a line that is no field of an event stream; `data` is the line. No event can have this name."""
 
+_RETRY_DIGITS = 15
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
@@ -159,7 +160,7 @@ class SSEDecoder:
                 if b"\0" not in value:
                     self._id = value.decode("utf-8", "replace")
             case b"retry":
-                if value.isdigit():
+                if value.isdigit() and len(value) <= _RETRY_DIGITS:
                     self.retry = int(value)
             case _:
                 frames.append(Frame(line, STRAY, self._id))
