@@ -97,6 +97,17 @@ def test_the_first_id_wins_where_every_fragment_has_its_own() -> None:
     assert calls(F(0, "a", "clock"), F(0, "b", "", "{"), F(0, "c", "", "}")) == [("a", "clock", "{}")]
 
 
+@pytest.mark.parametrize("index", [0, None])
+def test_a_fragment_from_the_middle_of_arguments_is_no_call_whatever_its_id(index: int | None) -> None:
+    fragments = F(index, "a", "clock", '{"a":'), F(index, "b", "clock", "1"), F(index, "c", "clock", "}")
+    assert calls(*fragments) == [("a", "clock", '{"a":1}')]
+    assert calls(*fragments, F(index, "d", "clock", "{"), F(index, "e", "clock", "}")) == [
+        ("a", "clock", '{"a":1}'),
+        ("d", "clock", "{}"),
+    ]
+    assert calls(*fragments, F(index, "d", "clock", "7")) == [("a", "clock", '{"a":1}'), ("d", "clock", "7")]
+
+
 def test_an_index_that_counts_fragments_still_continues_the_last_call() -> None:
     assert calls(F(0, "a", "clock"), F(1, "", "", "{"), F(2, "", "", "}")) == [("a", "clock", "{}")]
 

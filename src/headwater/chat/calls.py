@@ -134,7 +134,9 @@ class CallAssembler:
                 return call if not name or not call.begun or name == call.name else None
             # A new id: with a name it is a new call; without one the endpoint numbers fragments, and the first id wins.
             # Without an index there is nothing that ties it to an older call.
-            return call if not name and index is not None else None
+            if not name:
+                return call if index is not None else None
+            return call if name == call.name and self._is_middle(call, arguments) else None
         call = at if index is not None else self._last
         if call is None or (index is None and (beside or (call.id and call.begun and name != call.name))):
             return None
@@ -151,6 +153,12 @@ class CallAssembler:
         if not call.name or name == call.name:
             return True
         return not (call.name in self._names and self._starts(name) and not self._starts(call.name + name))
+
+    def _is_middle(self, call: _Call, arguments: str) -> bool:
+        """Whether `arguments` can only be more of what `call` has begun: no call's begin like that."""
+        if not call.begun or not arguments or arguments[0] in '{"[ \n':
+            return False
+        return not (call.fragments[-1].rstrip().endswith("}") and self._is_whole(call))
 
     def _is_another(self, known: _Call, index: int | None, name: str, arguments: str) -> bool:
         """Whether a fragment with the id of `known` and with a name is another call's."""
