@@ -66,12 +66,12 @@ def test_fragments_of_open_calls_may_alternate() -> None:
 
 def test_a_known_id_continues_its_call_whatever_the_index() -> None:
     assert calls(
-        F(0, "a", "clock", "1"),
-        F(0, "b", "clock", "2"),
+        F(0, "a", "clock", "{1"),
+        F(0, "b", "clock", "{2"),
         F(5, "a", "", "3"),
         F(None, "b", "", "4"),
         F(9, "a", "clock", "5"),
-    ) == [("a", "clock", "135"), ("b", "clock", "24")]
+    ) == [("a", "clock", "{135"), ("b", "clock", "{24")]
 
 
 def test_one_id_for_two_tools_on_two_indexes_is_two_calls() -> None:
