@@ -210,3 +210,20 @@ def test_call_works_inside_a_running_loop() -> None:
         return hw.SimpleAgent(model=ScriptedModel(["Hello."])).call("Hi").text
 
     assert asyncio.run(main()) == "Hello."
+
+
+def test_what_a_model_said_before_it_fell_silent_is_in_the_log_all_the_same(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = SQLiteStore(tmp_path / "x.db")
+        model = ScriptedModel([[say("a", "b"), wait(asyncio.Event())]])
+        stream = hw.SimpleAgent(model=model, store=store).stream("Hi")
+        reader = asyncio.create_task(stream.response())
+        async for event in store.tail(stream.run_id):
+            if isinstance(event, hw.ReasonDeltaEvent) and event.text == "b":
+                break
+        await stream.cancel()
+        with pytest.raises(hw.RunCancelled):
+            await reader
+        await store.aclose()
+
+    run(main)

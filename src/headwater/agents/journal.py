@@ -39,6 +39,11 @@ class LogJournal:
             return True
         return bool(self._buffer) and (self._boundary or time.monotonic() - self._since >= BATCH_S)
 
+    def patience(self) -> float | None:
+        if not self._buffer and not self._batch:
+            return None
+        return max(0.0, self._since + BATCH_S - time.monotonic())
+
     async def flush(self) -> None:
         # A store may write what a cancelled caller asked for. So an append that was cut off is made again with the
         # same number and the same events, whatever came since; the log knows it if it is there.

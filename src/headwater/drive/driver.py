@@ -34,18 +34,14 @@ from headwater.core.signals import (
     Start,
     StartTool,
     StopTool,
-    ToolEmitted,
-    ToolEnded,
-    ToolReported,
 )
 from headwater.drive.executor import ToolExecution
 from headwater.drive.live import Closable, enlist
 from headwater.drive.opening import INSIDE
 from headwater.drive.ports import DriverConfig
+from headwater.drive.tooling import execution_of
 from headwater.errors import ErrorInfo, ModelError, StoreError, UsageError
 from headwater.events import AgentEvent
-from headwater.tools.context import ToolContext
-from headwater.tools.outcome import ToolOutcome
 
 JITTER = 0.25
 """Retries wait up to this part longer than asked, so that many clients do not come back at once."""
@@ -74,6 +70,7 @@ class Driver:
         self._backlog = 0
         self._waiter: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
+        self._tick: asyncio.TimerHandle | None = None
         self._pumping = False
         self._others: list[asyncio.Future[None]] = []
         self._commands: deque[Command] = deque()
@@ -160,6 +157,7 @@ class Driver:
         if not self._inbox and not self._commands:
             if self._room is not None and not self.ready:
                 self._make_room()
+            self._watch_journal()
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter
@@ -173,6 +171,16 @@ class Driver:
             except StoreError as error:
                 self._journal_failed(error)
         self._perform_all()
+
+    def _watch_journal(self) -> None:
+        """Have what is not written yet written in time, even if nothing happens meanwhile."""
+        journal = self._config.journal
+        if journal is not None and self._tick is None and (seconds := journal.patience()) is not None:
+            self._tick = self._loop.call_later(seconds, self._ticked)
+
+    def _ticked(self) -> None:
+        self._tick = None
+        self._wake()
 
     def _feed(self) -> None:
         inbox, machine, journal = self._inbox, self.machine, self._config.journal
@@ -269,11 +277,16 @@ class Driver:
                 self._journal_failed(error)
         if self._config.conversation is not None:
             self._config.conversation.release()
+        if self._tick is not None:
+            self._tick.cancel()
         self._live.discard(self)
         self.finished = True
 
     def _push(self, signal: Signal) -> None:
         self._inbox.append(signal)
+        self._wake()
+
+    def _wake(self) -> None:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -343,36 +356,11 @@ class Driver:
     def _prepare(self, command: StartTool) -> ToolExecution:
         key = (command.call_id, command.attempt)
 
-        def on_progress(_: ToolExecution, data: Any) -> None:
-            self._push(ToolReported(*key, data))
-
-        def on_custom(_: ToolExecution, name: str, data: Any) -> None:
-            self._push(ToolEmitted(*key, name, data))
-
-        def on_end(_: ToolExecution, outcome: ToolOutcome) -> None:
+        def over() -> None:
             self._executions.pop(key, None)
-            self._push(ToolEnded(*key, outcome))
 
         origin = self.machine.config.origin
-        context = ToolContext(
-            session_id=origin.session_id,
-            run_id=origin.run_id,
-            call_id=command.call_id,
-            attempt=command.attempt,
-            agent=origin.agent,
-            deps=self._config.deps,
-        )
-        execution = ToolExecution(
-            command.tool,
-            command.arguments,
-            context,
-            loop=self._loop,
-            variables=self._config.context,
-            on_progress=on_progress,
-            on_custom=on_custom,
-            on_end=on_end,
-            thread_grace=self._config.thread_grace,
-        )
+        execution = execution_of(command, origin, self._config, loop=self._loop, push=self._push, over=over)
         self._executions[key] = execution
         return execution
 

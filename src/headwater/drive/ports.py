@@ -39,6 +39,10 @@ class Journal(Protocol):
         """Whether what was taken should be written now although no command waits for it."""
         ...
 
+    def patience(self) -> float | None:
+        """Seconds until what was taken will be due; None: nothing was."""
+        ...
+
     async def flush(self) -> None:
         """Write what was taken; may be called again after a cancellation."""
         ...
