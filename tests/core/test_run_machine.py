@@ -5,6 +5,7 @@ from __future__ import annotations
 from headwater.core.policy import Limits, Retry
 from headwater.core.record import rebuild
 from headwater.core.signals import Cancel, ModelSaid, Start, ToolEnded
+from headwater.core.signals import Fail as FailRun
 from headwater.errors import ErrorInfo
 from headwater.events import (
     AgentKind,
@@ -336,3 +337,30 @@ def test_replaying_the_boundary_events_rebuilds_history_and_next_step_at_every_p
         if not sim.step():
             break
     assert steps > 10
+
+
+def test_a_run_that_was_cancelled_while_it_was_prepared_is_cancelled_and_not_failed() -> None:
+    sim = Simulation([])
+    sim.send(Start((), error=ErrorInfo(kind="cancelled", message="enough")))
+    assert sim.types() == ["run.start", "run.end"]
+    assert end_of(sim).outcome is Outcome.CANCELLED
+
+
+def test_a_cancel_comes_too_late_while_the_run_is_stored_and_a_broken_store_does_not() -> None:
+    for signal, outcome in [
+        (Cancel("stop"), Outcome.COMPLETED),
+        (FailRun(ErrorInfo(kind="store_error", message="disk full")), Outcome.FAILED),
+    ]:
+        sim = Simulation([[*text("Hello"), *finish()]], commits=True)
+        sim.start()
+        while not sim.committed:
+            sim.step()
+        sim.send(signal)
+        sim.run()
+        assert end_of(sim).outcome is outcome
+        assert end_of(sim).response.text == "Hello"
+
+
+def test_pauses_between_attempts_stay_at_their_cap_however_many_there_are() -> None:
+    retry = Retry(retries=10_000, base=0.5, cap=30)
+    assert [retry.delay(n, BROKEN) for n in (1, 2, 7, 8, 5_000, 10_000, 10_001)] == [0.5, 1, 30, 30, 30, 30, None]
