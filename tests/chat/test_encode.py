@@ -42,8 +42,9 @@ def request(
     options: RequestOptions | None = None,
     tools: tuple[ToolSpec, ...] = (),
     cache: dict[str, Any] | None = None,
+    tail: tuple[Message, ...] = (),
 ) -> ModelRequest:
-    return ModelRequest(messages, tools, options or RequestOptions(), {} if cache is None else cache)
+    return ModelRequest(messages, tools, options or RequestOptions(), {} if cache is None else cache, tail)
 
 
 def body(
@@ -74,6 +75,50 @@ def test_a_conversation_written_step_by_step_is_the_one_written_at_once(
         step = steps.pop(0) if steps else 1
         growing.extend(left[:step])
         del left[:step]
+
+
+@given(conversations, st.lists(conversations.map(lambda ms: ms[:3]), min_size=1, max_size=8), st.sampled_from(PROFILES))
+def test_a_tail_goes_out_after_the_messages_and_leaves_no_trace(
+    history: list[Message], tails: list[list[Message]], profile: Profile
+) -> None:
+    encoder = RequestEncoder(profile, "m-1")
+    growing: list[Message] = []
+    cache: dict[str, Any] = {}
+    for tail in tails:
+        growing.extend(history[:2])
+        del history[:2]
+        data = encoder.body(request(growing, cache=cache, tail=tuple(tail)))
+        assert data == RequestEncoder(profile, "m-1").body(request([*growing, *tail]))
+        assert_strict(json.loads(data)["messages"])
+        assert encoder.body(request(growing, cache=cache)) == RequestEncoder(profile, "m-1").body(request(growing))
+
+
+def test_with_a_tail_nothing_that_was_encoded_is_encoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[str] = []
+
+    def counting(message: Message, profile: Profile) -> dict[str, Any]:
+        encoded.append(message.text)
+        return message_to_openai(message, profile)
+
+    monkeypatch.setattr("headwater.chat.encode.message_to_openai", counting)
+    cache: dict[str, Any] = {}
+    history: list[Message] = [SystemMessage(text="s"), user("q"), assistant("a")]
+    encoder = RequestEncoder(DEFAULT_PROFILE, "m")
+    plain = encoder.body(request(history, cache=cache))
+    with_tail = encoder.body(request(history, cache=cache, tail=(user("note 1"),)))
+    history.append(user("r"))
+    encoder.body(request(history, cache=cache, tail=(user("note 2"),)))
+    assert encoded == ["q", "a", "s", "note 1", "r", "note 2"]
+    assert with_tail.startswith(plain.removesuffix(b"]}"))
+
+
+def test_a_tail_is_merged_where_the_profile_asks_for_it_in_that_request_only() -> None:
+    encoder = RequestEncoder(Profile(merge_user_messages=True), "m")
+    cache: dict[str, Any] = {}
+    history: list[Message] = [user("q")]
+    merged = json.loads(encoder.body(request(history, cache=cache, tail=(user("note"),))))["messages"]
+    assert merged == [{"role": "user", "content": "q\n\nnote"}]
+    assert json.loads(encoder.body(request(history, cache=cache)))["messages"] == [{"role": "user", "content": "q"}]
 
 
 @given(conversations, conversations)

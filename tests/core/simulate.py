@@ -9,6 +9,7 @@ import msgspec
 
 from headwater.chat.events import CallArguments, CallName, CallOpen, Finish, ModelEvent, TextDelta, UsageSeen
 from headwater.core.outbox import RunConfig
+from headwater.core.plan import Plan
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
 from headwater.core.run import RunMachine
 from headwater.core.signals import (
@@ -84,6 +85,8 @@ class Simulation:
         prefix: Sequence[Message] = (),
         commits: bool = False,
         kind: AgentKind = AgentKind.REACT,
+        planning: bool = False,
+        plan_must_finish: bool = False,
     ) -> None:
         self.turns = list(turns)
         self.outcomes = outcomes or {}
@@ -93,6 +96,7 @@ class Simulation:
         self.started: list[StartTool] = []
         self.stopped: list[StopTool] = []
         self.committed: list[tuple[Message, ...]] = []
+        self.kept_plans: list[Plan | None] = []
         self.now = 100.0
         origin = msgspec.structs.replace(ORIGIN, agent_kind=kind)
         self.machine = RunMachine(
@@ -104,6 +108,8 @@ class Simulation:
                 limits=limits,
                 retry=retry,
                 commits=commits,
+                planning=planning,
+                plan_must_finish=plan_must_finish,
             )
         )
 
@@ -141,12 +147,13 @@ class Simulation:
                 for job in self.jobs:
                     if job.name == f"tool {call_id} {attempt}":
                         job.signals = [ToolEnded(call_id, attempt, outcome)]
-            case Commit(messages=messages):
+            case Commit(messages=messages, plan=plan):
                 self.committed.append(messages)
+                self.kept_plans.append(plan)
                 self.jobs.append(Job("commit", [Committed()]))
 
-    def start(self, prompt: str = "Go.") -> None:
-        self.send(Start((user(prompt),)))
+    def start(self, prompt: str = "Go.", plan: Plan | None = None) -> None:
+        self.send(Start((user(prompt),), plan=plan))
 
     def step(self, choose: Callable[[int], int] = lambda n: 0) -> bool:
         """Send the next signal of one of the jobs; false when there is none."""

@@ -199,11 +199,14 @@ def test_at_the_limit_the_calls_run_and_one_more_request_without_tools_asks_for_
     sim.start()
     sim.run()
     assert [r.offers_tools for r in sim.requests] == [True, True, False]
-    last = sim.requests[-1].messages[-1]
+    assert [len(r.tail) for r in sim.requests] == [0, 0, 1]
+    last = sim.requests[-1].tail[-1]
     assert isinstance(last, UserMessage)
+    assert last.text == Limits().final_instruction
     assert end_of(sim).outcome is Outcome.LIMIT
     assert end_of(sim).response.text == "Done."
-    assert last not in sim.machine.record.messages
+    assert last not in [*sim.machine.record.messages, *sim.requests[-1].messages]
+    assert sim.requests[-1].messages is sim.requests[0].messages
 
 
 def test_calls_in_the_forced_answer_are_ignored_and_not_stored() -> None:

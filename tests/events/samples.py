@@ -116,6 +116,7 @@ RESPONSE = Response(
     plan=("look", "tell"),
     output={"rain": True},
     pending=(TASK,),
+    plan_index=1,
 )
 
 
@@ -135,10 +136,10 @@ def full() -> list[AgentEvent]:
         ToolMessage("r1c1", "call_x", "weather", "sun", True, (MEDIA,)),
     )
     return [
-        RunStartEvent(*head(0), messages, True, "r1c9"),
+        RunStartEvent(*head(0), messages, True, "r1c9", ("look", "tell"), 1),
         ContextSummaryEvent(*head(), 12, "Earlier: rain."),
         ContextSizeEvent(*head(), 32768, 20, 4000, True, 60, 12000),
-        ReasonStartEvent(*head(), "qwen-plus", 2, True),
+        ReasonStartEvent(*head(), "qwen-plus", 2, True, "plan"),
         ReasonDeltaEvent(*head(), ChatEventType.THINKING_START, "r1b1"),
         ReasonDeltaEvent(*head(), ChatEventType.THINKING_DELTA, "r1b1", "h\u2028m"),
         ReasonDeltaEvent(*head(), ChatEventType.THINKING_END, "r1b1"),

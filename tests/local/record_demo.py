@@ -38,7 +38,7 @@ class _Recorder:
         return "local"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[ModelEvent], None]:
-        self.digests.append(message_digest(request.messages[-1]))
+        self.digests.append(message_digest(request.conversation[-1]))
         async for batch in self._model.stream(request):
             yield batch
 

@@ -225,7 +225,12 @@ class ReActAgent(Agent):
     A call of a tool that `requires_approval`, or for which `needs_approval(name, args)` is true, waits for a person:
     the run ends `suspended`, and `resume` goes on with it. After `approval_expires_in` seconds it counts as refused.
     `on_reject="end"` ends the run (`rejected`) when a person refuses a call. A new prompt dismisses what waits, or is
-    refused with `on_pending="refuse"`. The other arguments are those of `SimpleAgent`.
+    refused with `on_pending="refuse"`.
+
+    With `planning` the model gets tools to make a plan, to move on in it and to revise it; the plan goes out with each
+    request, and one that is not finished is kept in the session for its next run. With `plan_must_finish` an answer
+    that comes while steps are open is not taken, once in a run: the model is asked to finish. The other arguments are
+    those of `SimpleAgent`.
     """
 
     def __init__(
@@ -251,6 +256,8 @@ class ReActAgent(Agent):
         approval_expires_in: float | None = None,
         on_reject: OnReject = "continue",
         on_pending: OnPending = "dismiss",
+        planning: bool = False,
+        plan_must_finish: bool = False,
     ) -> None:
         settings = Settings(
             model=resolve_model(model),
@@ -267,5 +274,7 @@ class ReActAgent(Agent):
             on_reject=on_reject,
             on_pending=on_pending,
             approval_expires_in=approval_expires_in,
+            planning=planning,
+            plan_must_finish=plan_must_finish,
         )
         super().__init__(name, AgentKind.REACT, settings.checked(), store)

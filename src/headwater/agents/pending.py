@@ -1,4 +1,4 @@
-"""What a session keeps besides its messages: the run that waits for a person, and the rules a person has made."""
+"""What a session keeps besides its messages: the run that waits for a person, the rules a person made, the plan."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from headwater.core.decisions import Allowed
+from headwater.core.plan import Plan
 from headwater.events import HITLTask
 
 
@@ -18,10 +19,14 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The part of `SessionData.data` that is ours; other keys are left as they are."""
+    """The part of `SessionData.data` that is ours; other keys are left as they are.
+
+    `plan` is the last one a run has had, finished or not.
+    """
 
     pending: Pending | None = None
     allowed: tuple[Allowed, ...] = ()
+    plan: Plan | None = None
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> SessionState:

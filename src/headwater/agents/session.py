@@ -47,7 +47,7 @@ class OpenSession:
 
     @property
     def state(self) -> SessionState:
-        """The run that waits in the session, and its rules."""
+        """The run that waits in the session, its rules, its plan."""
         return SessionState.of(self.data.data)
 
     def lend(self) -> OpenSession:
@@ -91,7 +91,8 @@ class OpenSession:
         if pending is None and old.pending is not None and old.pending.run_id != self.run_id:
             pending = old.pending
         allowed = (*old.allowed, *(rule for rule in commit.allowed if rule not in old.allowed))
-        new = msgspec.structs.replace(old, pending=pending, allowed=allowed)
+        plan = old.plan if commit.plan is None else commit.plan
+        new = msgspec.structs.replace(old, pending=pending, allowed=allowed, plan=plan)
         return None if new == old else new.into(self.data.data)
 
     def release(self) -> None:

@@ -9,10 +9,12 @@ import msgspec
 from headwater.agents.turns import OnBusy
 from headwater.chat.request import RequestOptions
 from headwater.core.gate import Gate
+from headwater.core.plan import PLAN_TOOL_NAMES
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.errors import UsageError
+from headwater.tools.signature import where
 from headwater.tools.toolset import Toolset
 
 OnLimit = Literal["answer", "error"]
@@ -37,6 +39,8 @@ class Settings(msgspec.Struct, frozen=True):
     on_reject: OnReject = "continue"
     on_pending: OnPending = "dismiss"
     approval_expires_in: float | None = None
+    planning: bool = False
+    plan_must_finish: bool = False
 
     @property
     def may_wait(self) -> bool:
@@ -59,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True):
         if self.on_pending not in ("dismiss", "refuse"):
             raise UsageError(f"on_pending must be 'dismiss' or 'refuse', not {self.on_pending!r}.")
         check_number("approval_expires_in", self.approval_expires_in, least=0, optional=True)
+        _check_planning(self)
         return self
 
 
@@ -77,6 +82,11 @@ class Overrides(TypedDict, total=False):
     buffer: int
     on_busy: OnBusy
     on_pending: OnPending
+    planning: bool
+    plan_must_finish: bool
+
+
+_PLANNING = ("planning", "plan_must_finish")
 
 
 def _check_retry(retry: object) -> None:
@@ -88,6 +98,20 @@ def _check_retry(retry: object) -> None:
     check_number("retry.retry_after_cap", retry.retry_after_cap, least=0)
     if retry.after_output not in ("fail", "discard"):
         raise UsageError(f"retry.after_output must be 'fail' or 'discard', not {retry.after_output!r}.")
+
+
+def _check_planning(settings: Settings) -> None:
+    if settings.plan_must_finish and not settings.planning:
+        raise UsageError("plan_must_finish=True says what becomes of a plan: it needs planning=True.")
+    if not settings.planning:
+        return
+    for name in PLAN_TOOL_NAMES:
+        own = settings.tools.get(name)
+        if own is not None:
+            raise UsageError(
+                f"planning=True gives the model a tool named {name!r}, and {where(own.function)} has the same name: "
+                'give yours another one, `@tool(name="...")`.'
+            )
 
 
 def check_session(session: object) -> None:
@@ -122,7 +146,7 @@ def override(settings: Settings, overrides: Overrides) -> Settings:
     given: dict[str, Any] = dict(overrides)
     changes = {
         name: given[name]
-        for name in ("instructions", "retry", "window", "buffer", "on_busy", "on_pending")
+        for name in ("instructions", "retry", "window", "buffer", "on_busy", "on_pending", *_PLANNING)
         if name in given
     }
     if "model" in given:

@@ -17,6 +17,7 @@ from headwater.chat.history import window
 from headwater.chat.request import ToolSpec
 from headwater.core.decisions import Decision, settle_decisions
 from headwater.core.outbox import RunConfig
+from headwater.core.plan import Plan, plan_tools
 from headwater.core.record import RunRecord, rebuild
 from headwater.core.round import Numbering
 from headwater.core.run import RunMachine
@@ -28,6 +29,7 @@ from headwater.errors import DecisionError, ErrorInfo, RunError, StoreError
 from headwater.events import AgentEvent, Origin, Outcome
 from headwater.messages import Message, SystemMessage
 from headwater.store.base import Store
+from headwater.tools.tool import Tool
 
 
 class RunPlan(msgspec.Struct, frozen=True):
@@ -63,7 +65,7 @@ async def open_run(plan: RunPlan, origin: Origin, messages: tuple[Message, ...],
         if opening.reason is not None:
             error = ErrorInfo(kind="cancelled", message=opening.reason, clean_slate=True)
         driver = _driver(plan, RunMachine(_config(plan, origin, session, messages)), session, journal)
-        driver.start(Start(messages, error=error))
+        driver.start(Start(messages, error=error, plan=_carried_plan(plan.settings, session)))
     except BaseException:
         if session is not None:
             session.release()
@@ -176,16 +178,25 @@ def _config(plan: RunPlan, origin: Origin, session: OpenSession | None, messages
         gate=gate,
         on_reject=settings.on_reject,
         expires_in=settings.approval_expires_in,
+        planning=settings.planning,
+        plan_must_finish=settings.plan_must_finish,
     )
+
+
+def _carried_plan(settings: Settings, session: OpenSession | None) -> Plan | None:
+    """The session's plan, if it is not finished and the agent plans."""
+    carried = session.state.plan if session is not None and settings.planning else None
+    return None if carried is None or carried.is_finished else carried
 
 
 def _driver(plan: RunPlan, machine: RunMachine, session: OpenSession | None, journal: LogJournal | None) -> Driver:
     settings = plan.settings
+    offered: list[Tool[..., Any]] = [*settings.tools, *(plan_tools().values() if settings.planning else ())]
     return Driver(
         machine,
         DriverConfig(
             model=settings.model,
-            tools=tuple(ToolSpec(t.name, t.description, t.parameters) for t in settings.tools),
+            tools=tuple(ToolSpec(t.name, t.description, t.parameters) for t in offered),
             options=settings.options,
             context=plan.context,
             deps=plan.deps,

@@ -13,9 +13,10 @@ from headwater.store.base import Store
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A conversation: its messages, what waits for a person, and the rules that a person has made.
+    """A conversation: its messages, what waits for a person, the rules that a person has made, and the last plan.
 
-    `run_id` is the run that waits (`""`: none). `version` counts commits; 0 is a session that was never stored.
+    `run_id` is the run that waits (`""`: none). `version` counts commits; 0 is a session that was never stored. Of the
+    steps of `plan` the first `plan_index` are finished; the next run goes on with a plan that is not finished.
     """
 
     session_id: str
@@ -24,6 +25,8 @@ class Session(msgspec.Struct, frozen=True):
     pending: tuple[HITLTask, ...] = ()
     run_id: str = ""
     allowed: tuple[Allowed, ...] = ()
+    plan: tuple[str, ...] = ()
+    plan_index: int = 0
 
     @property
     def is_pending(self) -> bool:
@@ -35,9 +38,12 @@ async def load_session(store: Store, session_id: str) -> Session:
     """Read a session; a run that waits has its turn in the log only, and it is read from there."""
     data = await store.load(session_id)
     state = SessionState.of(data.data)
+    view = Session(session_id, data.version, data.messages, allowed=state.allowed)
+    if state.plan is not None:
+        view = msgspec.structs.replace(view, plan=state.plan.steps, plan_index=state.plan.index)
     if state.pending is None:
-        return Session(session_id, data.version, data.messages, allowed=state.allowed)
+        return view
     run_id = state.pending.run_id
     record = rebuild(await store.read(run_id), run_id)
     messages = (*data.messages, *record.messages)
-    return Session(session_id, data.version, messages, state.pending.tasks, run_id, state.allowed)
+    return msgspec.structs.replace(view, messages=messages, pending=state.pending.tasks, run_id=run_id)

@@ -24,7 +24,8 @@ class RequestEncoder:
 
     What it has encoded of a run's conversation is kept in the request's `cache`, so that the next request encodes only
     what was appended, and otherwise joins bytes. A conversation that does not begin with the same message objects is
-    encoded anew. The result is always that of encoding `sendable(messages)`.
+    encoded anew. The tail leaves no trace in it. The result is always that of encoding
+    `sendable([*messages, *tail])`.
     """
 
     def __init__(self, profile: Profile, model: str) -> None:
@@ -69,13 +70,27 @@ class _Encoded:
         self._stale.clear()
         for message in outgoing.messages[len(self._bytes) :]:
             self._bytes.append(_encode_message(message_to_openai(message, profile)))
-        joined = b",".join(self._bytes)
+        encoded = self._bytes
+        if request.tail:
+            outgoing, encoded = self._with_tail(request.tail)
+        joined = b",".join(encoded)
         system = outgoing.system
         if system is None:
             return joined
         if self._system[0] is not system:
             self._system = (system, _encode_message(message_to_openai(system, profile)))
         return b",".join((self._system[1], joined)) if joined else self._system[1]
+
+    def _with_tail(self, tail: tuple[Message, ...]) -> tuple[Outgoing, list[bytes]]:
+        """What goes out with the tail after the messages; what is kept of them stays as it is."""
+        outgoing, encoded, profile = self._outgoing.copy(), list(self._bytes), self.owner.profile
+        for message in tail:
+            changed = outgoing.push(message)
+            if changed is not None:
+                del encoded[changed:]
+        new = outgoing.messages[len(encoded) :]
+        encoded.extend(_encode_message(message_to_openai(message, profile)) for message in new)
+        return outgoing, encoded
 
     def head(self, request: ModelRequest) -> bytes:
         """Everything up to the messages, encoded again only if tools or options have changed."""

@@ -64,6 +64,18 @@ class Outgoing:
         self._slots_by_wire: dict[str, list[int]] = {}
         self._missing: set[int] = set()
 
+    def copy(self) -> Outgoing:
+        """One that goes on from here, without changing this one."""
+        other = Outgoing(self._profile)
+        other.system = self.system
+        other.messages = self.messages.copy()
+        other._ids = self._ids.copy()
+        other._calls = self._calls
+        other._slots_by_call = self._slots_by_call.copy()
+        other._slots_by_wire = self._slots_by_wire.copy()
+        other._missing = self._missing.copy()
+        return other
+
     def push(self, message: Message) -> int | None:
         """Take the conversation's next message; returns the index of the slot that it changed, if it changed one."""
         match message:

@@ -44,11 +44,18 @@ class ModelRequest(msgspec.Struct, gc=False):
     """One request.
 
     `messages` is the conversation, system message first; the run appends to the same list between requests and never
-    changes what is in it. `tools` is empty when none are offered. `cache` is a dict that lives as long as the run: a
-    model may keep encoded messages there, under a key of its own, so that each request costs only its new messages.
+    changes what is in it. `tail` comes after it in this request only: it is never stored, and the next request may
+    have another one. `tools` is empty when none are offered. `cache` is a dict that lives as long as the run: a model
+    may keep encoded messages there, under a key of its own, so that each request costs only its new messages.
     """
 
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...]
     options: RequestOptions
     cache: dict[str, Any]
+    tail: tuple[Message, ...] = ()
+
+    @property
+    def conversation(self) -> list[Message]:
+        """All that is sent: the messages, then the tail."""
+        return [*self.messages, *self.tail]

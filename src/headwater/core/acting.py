@@ -7,6 +7,7 @@ from typing import Any
 
 from headwater.chat.arguments import parse_arguments
 from headwater.core.outbox import Outbox, RunConfig
+from headwater.core.plan import PLAN_TOOL_NAMES, plan_result, read_move
 from headwater.core.round import StreamedCall
 from headwater.core.signals import StartTool, StopTool
 from headwater.core.texts import bad_arguments, not_run, unknown_tool
@@ -14,6 +15,7 @@ from headwater.errors import ErrorInfo, ToolArgumentsError
 from headwater.events import (
     CustomEvent,
     HITLDecidedEvent,
+    PlanEvent,
     ToolCallEndEvent,
     ToolCallStartEvent,
     ToolProgressEvent,
@@ -30,6 +32,7 @@ class Acting:
 
     def __init__(self, config: RunConfig, outbox: Outbox) -> None:
         self._tools = config.tools
+        self._plan_tools = PLAN_TOOL_NAMES if config.planning else ()
         self._gate = config.gate
         self._out = outbox
         self._running: dict[tuple[str, int], str] = {}
@@ -80,11 +83,13 @@ class Acting:
             decided = self._out.record.decided.get(part.call_id)
             if decided is not None and decided.decision not in ("approve", "always"):
                 self._close_decided(part, decided)
+            elif part.name in self._plan_tools:
+                self._move_plan(part)
             elif (tool := self._tools.get(part.name)) is None:
-                self._refuse(part, ToolStatus.ERROR, unknown_tool(part.name, self._tools), "unknown_tool")
+                available = (*self._tools, *self._plan_tools)
+                self._refuse(part, ToolStatus.ERROR, unknown_tool(part.name, available), "unknown_tool")
             elif part.args is None:
-                error = part.args_error or "invalid_json"
-                self._refuse(part, ToolStatus.ERROR, bad_arguments(error), error)
+                self._refuse_unread(part)
             elif tool.serial and self._serial is not None:
                 continue
             else:
@@ -112,10 +117,38 @@ class Acting:
             case _:
                 self._refuse(part, ToolStatus.DENIED, decided.comment, decided.decision)
 
+    def _move_plan(self, part: ToolCallPart) -> None:
+        """A call of a plan tool is done here and now: the plan is a value, and nothing outside has a part in it."""
+        if part.args is None:
+            self._refuse_unread(part)
+            return
+        try:
+            apply = read_move(part.name, part.args)
+        except ToolArgumentsError as error:
+            self._refuse(part, ToolStatus.ERROR, str(error), "invalid_arguments")
+            return
+        out = self._out
+        attempt = out.record.attempts.get(part.call_id, 0) + 1
+        out.emit(ToolCallStartEvent(*out.head(), part.call_id, part.name, part.args, attempt))
+        moved = apply(out.record.plan)
+        if isinstance(moved, str):
+            error = ErrorInfo(kind="invalid_plan", message=moved)
+            head = (*out.head(), part.call_id, part.name)
+            out.emit(ToolCallEndEvent(*head, ToolStatus.ERROR, moved, attempt, error=error))
+            return
+        out.emit(PlanEvent(*out.head(), moved.stage, moved.plan.steps, moved.plan.index, part.call_id))
+        head = (*out.head(), part.call_id, part.name)
+        out.emit(ToolCallEndEvent(*head, ToolStatus.OK, plan_result(moved), attempt))
+
     def refuse(self, calls: Iterable[ToolCallPart], status: ToolStatus, reason: str) -> None:
         """Close calls that are not going to be run."""
         for part in calls:
             self._refuse(part, status, not_run(reason), str(status))
+
+    def _refuse_unread(self, part: ToolCallPart) -> None:
+        """Close a call whose arguments could not be read."""
+        error = part.args_error or "invalid_json"
+        self._refuse(part, ToolStatus.ERROR, bad_arguments(error), error)
 
     def _refuse(self, part: ToolCallPart, status: ToolStatus, text: str, kind: str) -> None:
         out = self._out

@@ -21,7 +21,9 @@ class RunConfig(msgspec.Struct, frozen=True):
     """What a run is made of.
 
     `prefix` is what the model sees before the run's own messages; `commits` says that there is a session to store
-    them in. A call that `gate` holds back waits for a person, at most `expires_in` seconds (None: without end).
+    them in. A call that `gate` holds back waits for a person, at most `expires_in` seconds (None: without end). With
+    `planning` the model has the plan tools besides `tools`; `plan_must_finish` does not take an answer at once while
+    steps are open.
     """
 
     origin: Origin
@@ -34,14 +36,21 @@ class RunConfig(msgspec.Struct, frozen=True):
     gate: Gate = Gate()
     on_reject: Literal["continue", "end"] = "continue"
     expires_in: float | None = None
+    planning: bool = False
+    plan_must_finish: bool = False
+
+    @property
+    def has_tools(self) -> bool:
+        return self.planning or bool(self.tools)
 
     def rules(self) -> Rules:
         return Rules(
             limits=self.limits,
-            has_tools=bool(self.tools),
+            has_tools=self.has_tools,
             return_direct=frozenset(name for name, tool in self.tools.items() if tool.return_direct),
             waits=self.gate.waits(self.tools),
             on_reject=self.on_reject,
+            plan_must_finish=self.plan_must_finish,
         )
 
 

@@ -7,6 +7,8 @@ from typing import Literal
 import msgspec
 
 from headwater.core.outbox import Outbox, RunConfig
+from headwater.core.plan import plan_note, unfinished_note
+from headwater.core.record import PLAN_UNFINISHED
 from headwater.core.round import Round, StreamedCall
 from headwater.core.signals import CallModel, CloseModel, ModelSaid
 from headwater.errors import ErrorInfo
@@ -18,7 +20,7 @@ from headwater.events import (
     RoundMode,
     RoundModeEvent,
 )
-from headwater.messages import AssistantMessage, user
+from headwater.messages import AssistantMessage, UserMessage, user
 
 
 class Reasoning:
@@ -26,6 +28,7 @@ class Reasoning:
 
     def __init__(self, config: RunConfig, outbox: Outbox) -> None:
         self._config = config
+        self._rules = config.rules()
         self._out = outbox
         self._agent = config.origin.agent
         self._eager_tools = frozenset(
@@ -38,20 +41,23 @@ class Reasoning:
         self._attempt = 0
         self._failures = 0
         self._offers_tools = False
+        self._again = ""
         self._started = 0.0
 
-    def begin(self, number: int, *, offers_tools: bool) -> None:
-        """Start the turn of round `number`."""
+    def begin(self, number: int, *, offers_tools: bool, again: str = "") -> None:
+        """Start the turn of round `number`; `again` as in `ReasonStartEvent`."""
         self._attempt = 0
         self._failures = 0
         self._offers_tools = offers_tools
+        self._again = again
         self._begin_attempt(number, None, 0.0)
 
     def _begin_attempt(self, number: int, discarded: Round | None, delay: float) -> None:
         out = self._out
         self._attempt += 1
         self._started = out.now
-        out.emit(ReasonStartEvent(*out.head(number), self._config.model_name, self._attempt, self._offers_tools))
+        head = (*out.head(number), self._config.model_name, self._attempt)
+        out.emit(ReasonStartEvent(*head, self._offers_tools, self._again))
         if not self._offers_tools:
             out.events.append(RoundModeEvent(*out.head(), RoundMode.FINAL_ANSWER))
         self._ask(number, discarded, delay)
@@ -67,11 +73,20 @@ class Reasoning:
             first_call=before.call_count if before is not None else 0,
             first_block=before.block_count if before is not None else 0,
         )
-        messages = self._out.conversation
-        instruction = self._config.limits.final_instruction
-        if self._config.tools and not self._offers_tools and instruction:
-            messages = [*messages, user(instruction)]
-        self._out.commands.append(CallModel(self._request, number, messages, self._offers_tools, delay))
+        messages, tail = self._out.conversation, self._tail()
+        self._out.commands.append(CallModel(self._request, number, messages, self._offers_tools, delay, tail))
+
+    def _tail(self) -> tuple[UserMessage, ...]:
+        """What the model is told in this request only: one message, since some endpoints take no two in a row."""
+        config, plan, offers_tools = self._config, self._out.record.plan, self._offers_tools
+        notes: list[str] = []
+        if config.planning and plan is not None:
+            notes.append(plan_note(plan, offers_tools=offers_tools))
+            if self._again == PLAN_UNFINISHED:
+                notes.append(unfinished_note(plan))
+        if config.has_tools and not offers_tools and config.limits.final_instruction:
+            notes.append(config.limits.final_instruction)
+        return (user("\n\n".join(notes)),) if notes else ()
 
     @property
     def is_open(self) -> bool:
@@ -101,9 +116,14 @@ class Reasoning:
         return current.message(self._agent, self._wire_ids(current))
 
     def settle(self) -> None:
-        """The model has said everything: close the block and decide the mode, before `finish`."""
-        if self._round is not None:
-            self._round.settle(self._out.now, self._out.events)
+        """The model has said everything: close the block and decide the mode, before `finish`.
+
+        Without calls the turn is the final answer, unless the model will be asked once more.
+        """
+        current = self._round
+        if current is not None:
+            goes_on = self._out.record.needs_more(current.finish_reason(), self._rules)
+            current.settle(self._out.now, self._out.events, is_final=not goes_on)
 
     def finish(self, error: ErrorInfo | None = None, cut: FinishReason | None = None) -> AssistantMessage | None:
         """End the turn; `cut` is `CANCELLED` or `ERROR` if it was cut off. Returns its message (None: no turn)."""

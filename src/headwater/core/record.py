@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from headwater.core.plan import Plan
 from headwater.core.policy import Limits
 from headwater.errors import ErrorInfo
 from headwater.events import (
@@ -23,6 +24,7 @@ from headwater.events import (
     HITLTask,
     Origin,
     Outcome,
+    PlanEvent,
     ReasonDiscardEvent,
     ReasonEndEvent,
     ReasonStartEvent,
@@ -44,7 +46,7 @@ class Rules(msgspec.Struct, frozen=True):
     """What decides the next step besides the record.
 
     `waits` says of a call that nobody has decided about whether a person has to; `on_reject="end"` ends the run once
-    a person has refused a call.
+    a person has refused a call. With `plan_must_finish` an answer is not taken while the plan has open steps.
     """
 
     limits: Limits
@@ -52,13 +54,15 @@ class Rules(msgspec.Struct, frozen=True):
     return_direct: frozenset[str] = frozenset()
     waits: Callable[[ToolCallPart], bool] = _never
     on_reject: Literal["continue", "end"] = "continue"
+    plan_must_finish: bool = False
 
 
 class AskModel(msgspec.Struct, frozen=True):
-    """Next: model turn `round`."""
+    """Next: model turn `round`; `again` as in `ReasonStartEvent`."""
 
     round: int
     offers_tools: bool
+    again: str = ""
 
 
 class OpenAction(msgspec.Struct, frozen=True):
@@ -94,6 +98,9 @@ class Wait(msgspec.Struct, frozen=True):
     """Next: nothing, until the model or a tool has ended, or because the run is over."""
 
 
+PLAN_UNFINISHED = "plan"
+"""Why the model is asked once more after an answer: the plan has open steps."""
+
 NextStep: TypeAlias = AskModel | OpenAction | RunCalls | CloseAction | AskHuman | EndRun | Wait
 
 
@@ -117,6 +124,8 @@ class RunRecord:
         self.pending: dict[str, HITLTask] = {}
         """What waits for a person, by call id."""
         self.decided: dict[str, HITLDecidedEvent] = {}
+        self.plan: Plan | None = None
+        self._asked_to_finish = False
         self._started_with: dict[str, dict[str, Any] | None] = {}
         self._reasoning = False
         self._acted: set[str] = set()
@@ -125,15 +134,19 @@ class RunRecord:
     def apply(self, event: AgentEvent) -> None:
         """Take the next event of this run; events of other runs must not be given."""
         match event:
-            case RunStartEvent(input=messages):
+            case RunStartEvent(input=messages, plan=steps, plan_index=index):
                 self.outcome = None
                 self._asked = set()
                 self.messages.extend(messages)
-            case ReasonStartEvent(round=number):
+                if steps:
+                    self.plan = Plan(steps, index)
+            case ReasonStartEvent(round=number, again=again):
                 if number != self.round:
                     self._clear_calls()
                 self.round = number
                 self._reasoning = True
+                if again == PLAN_UNFINISHED:
+                    self._asked_to_finish = True
             case ReasonDiscardEvent():
                 self._reasoning = False
                 self._clear_calls()
@@ -155,6 +168,8 @@ class RunRecord:
                 # The model is answered when every call of the turn has its result, in call order.
                 if len(self._acted) == len(self.calls):
                     self.messages.extend(self._result(call_id) for call_id in self.calls)
+            case PlanEvent(steps=steps, index=index):
+                self.plan = Plan(steps, index)
             case HITLPendingEvent(tasks=tasks):
                 self.pending = {task.call_id: task for task in tasks}
                 self._asked = set(self.pending)
@@ -252,6 +267,8 @@ class RunRecord:
         if turn.finish_reason is FinishReason.ERROR:
             return EndRun(Outcome.FAILED, turn.error)
         if not self.calls:
+            if self.needs_more(turn.finish_reason, rules):
+                return AskModel(self.round + 1, True, PLAN_UNFINISHED)
             limit = rules.limits.max_rounds
             forced = rules.has_tools and limit is not None and self.round > limit
             return EndRun(Outcome.LIMIT if forced else Outcome.COMPLETED)
@@ -264,6 +281,13 @@ class RunRecord:
             message = f"The model still wanted tools after {self.round} rounds (max_rounds={rules.limits.max_rounds})."
             return EndRun(Outcome.FAILED, ErrorInfo(kind="max_rounds", message=message))
         return AskModel(self.round + 1, offers_tools)
+
+    def needs_more(self, finish_reason: FinishReason, rules: Rules) -> bool:
+        """Whether an answer of this round is not taken, because the plan has open steps: at most once in a run, and
+        only where the model may still call tools."""
+        if not rules.plan_must_finish or self._asked_to_finish or finish_reason is not FinishReason.STOP:
+            return False
+        return self.plan is not None and not self.plan.is_finished and self._offers_tools(self.round + 1, rules)
 
     @staticmethod
     def _offers_tools(number: int, rules: Rules) -> bool:
@@ -285,6 +309,8 @@ class RunRecord:
             usage=self.usage,
             error=error,
             pending=tuple(self.pending.values()) if outcome is Outcome.SUSPENDED else (),
+            plan=self.plan.steps if self.plan is not None else (),
+            plan_index=self.plan.index if self.plan is not None else 0,
         )
 
     @staticmethod

@@ -280,10 +280,11 @@ class Round:
             self.mode = mode
             out.append(RoundModeEvent(*self._head(now), mode))
 
-    def settle(self, now: float, out: list[AgentEvent]) -> None:
-        """The turn ended properly: close its block and decide its mode."""
+    def settle(self, now: float, out: list[AgentEvent], *, is_final: bool = True) -> None:
+        """The turn ended properly: close its block and decide its mode, which stays open if the answer is not taken."""
         self.close_block(now, out)
-        self._set_mode(RoundMode.FINAL_ANSWER, now, out)
+        if is_final:
+            self._set_mode(RoundMode.FINAL_ANSWER, now, out)
 
     def finish_reason(self) -> FinishReason:
         """The normalized reason: calls make it `tool_calls` unless something stronger is known."""

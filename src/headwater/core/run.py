@@ -136,7 +136,10 @@ class RunMachine:
         if self._started is not None:
             return
         self._started = self._out.now
-        self._out.emit(RunStartEvent(*self._out.head(), signal.input, cause_call_id=signal.cause_call_id))
+        start = RunStartEvent(*self._out.head(), signal.input, cause_call_id=signal.cause_call_id)
+        if signal.plan is not None:
+            start = msgspec.structs.replace(start, plan=signal.plan.steps, plan_index=signal.plan.index)
+        self._out.emit(start)
         if signal.error is not None:
             cancelled = signal.error.kind == "cancelled"
             self._end(_End(Outcome.CANCELLED if cancelled else Outcome.FAILED, signal.error))
@@ -181,8 +184,8 @@ class RunMachine:
                     self._out.emit(ActionStartEvent(*self._out.head(), calls))
                 case Wait():
                     return
-                case AskModel(round=number, offers_tools=offers_tools) if closing is None:
-                    self._reasoning.begin(number, offers_tools=offers_tools)
+                case AskModel(round=number, offers_tools=offers_tools, again=again) if closing is None:
+                    self._reasoning.begin(number, offers_tools=offers_tools, again=again)
                     return
                 case EndRun(outcome=outcome, error=error) if closing is None:
                     self._prepare_end(_End(outcome, error))
@@ -253,9 +256,9 @@ class RunMachine:
         if self.config.commits:
             record, allowed = self.record, tuple(self._allowed)
             if ending.outcome is Outcome.SUSPENDED:
-                self._out.commands.append(Commit((), tuple(record.pending.values()), allowed))
+                self._out.commands.append(Commit((), tuple(record.pending.values()), allowed, record.plan))
             else:
-                self._out.commands.append(Commit(tuple(record.messages), (), allowed))
+                self._out.commands.append(Commit(tuple(record.messages), (), allowed, record.plan))
         else:
             self._end(ending)
 

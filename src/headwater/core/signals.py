@@ -9,6 +9,7 @@ import msgspec
 
 from headwater.chat.events import ModelEvent
 from headwater.core.decisions import DISMISSED, Allowed, Decided
+from headwater.core.plan import Plan
 from headwater.errors import ErrorInfo
 from headwater.events import HITLTask
 from headwater.messages import Message
@@ -18,7 +19,8 @@ from headwater.tools.tool import Tool
 
 
 class Start(msgspec.Struct, frozen=True):
-    """Begin the run. `input` is the new messages (empty: go on with the conversation as it is).
+    """Begin the run. `input` is the new messages (empty: go on with the conversation as it is), `plan` the unfinished
+    plan of the session.
 
     With `error` the run could not be prepared: it begins and ends at once, as failed, or as cancelled if that is the
     error's kind.
@@ -27,6 +29,7 @@ class Start(msgspec.Struct, frozen=True):
     input: tuple[Message, ...]
     cause_call_id: str = ""
     error: ErrorInfo | None = None
+    plan: Plan | None = None
 
 
 class Resume(msgspec.Struct, frozen=True):
@@ -121,13 +124,17 @@ Signal: TypeAlias = (
 
 
 class CallModel(msgspec.Struct, frozen=True):
-    """Make a model request after `delay` seconds. `messages` is the conversation to send; the list only grows."""
+    """Make a model request after `delay` seconds.
+
+    `messages` is the conversation to send; the list only grows. `tail` goes after it in this request only.
+    """
 
     request: int
     round: int
     messages: Sequence[Message]
     offers_tools: bool
     delay: float = 0.0
+    tail: tuple[Message, ...] = ()
 
 
 class CloseModel(msgspec.Struct, frozen=True):
@@ -158,12 +165,13 @@ class Commit(msgspec.Struct, frozen=True):
     """Store what the run added to the conversation; the segment ends when this is answered.
 
     A suspended run stores no messages yet: `pending` is kept in the session instead, until the run is over. `allowed`
-    are rules that a person made for the session.
+    are rules that a person made for the session. `plan` is the run's plan (None: it has none, the session's stays).
     """
 
     messages: tuple[Message, ...]
     pending: tuple[HITLTask, ...] = ()
     allowed: tuple[Allowed, ...] = ()
+    plan: Plan | None = None
 
 
 Command: TypeAlias = CallModel | CloseModel | StartTool | StopTool | Commit

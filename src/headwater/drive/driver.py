@@ -319,6 +319,7 @@ class Driver:
             tools=config.tools if command.offers_tools else (),
             options=config.options,
             cache=self._cache,
+            tail=command.tail,
         )
         try:
             if command.delay:

@@ -48,8 +48,8 @@ class Response(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a run comes to.
 
     `text` is the answer's visible text, `message` the whole last turn. `rounds` counts model turns, `usage` is the sum
-    over them. `error` says why a run failed; `plan` holds the steps of the plan, if there is one; `pending` is what a
-    suspended run waits for.
+    over them. `error` says why a run failed; `plan` holds the steps of the plan, if there is one, of which the first
+    `plan_index` are finished; `pending` is what a suspended run waits for.
     """
 
     text: str
@@ -63,6 +63,7 @@ class Response(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     plan: tuple[str, ...] = ()
     output: Any = None
     pending: tuple[HITLTask, ...] = ()
+    plan_index: int = 0
 
     @property
     def thinking(self) -> str:
@@ -71,11 +72,16 @@ class Response(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class RunStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="run.start"):
-    """A run, or a resumed segment of it, begins."""
+    """A run, or a resumed segment of it, begins.
+
+    `plan` and `plan_index` are the unfinished plan that the session brought along; a resumed run keeps the one it had.
+    """
 
     input: tuple[Message, ...]
     resumed: bool = False
     cause_call_id: str = ""
+    plan: tuple[str, ...] = ()
+    plan_index: int = 0
 
 
 class ContextSummaryEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="context.summary"):
@@ -97,11 +103,15 @@ class ContextSizeEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="co
 
 
 class ReasonStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.start"):
-    """A model turn begins. `attempt` is above 1 after a discarded one."""
+    """A model turn begins. `attempt` is above 1 after a discarded one.
+
+    `again` says why the model is asked once more after it had answered: `plan`, because the plan is not finished.
+    """
 
     model: str
     attempt: int
     offers_tools: bool = False
+    again: str = ""
 
 
 class ReasonDeltaEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.delta"):
@@ -208,7 +218,11 @@ class ToolCallEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="to
 
 
 class PlanEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="plan"):
-    """The plan changed. `index` is the step in progress."""
+    """The plan changed: its steps as they are now, the first `index` of them finished.
+
+    Step `index`, counted from 0, is in progress; it is the number of steps when all are finished. `call_id` is the
+    call that made the change, inside whose `tool.start` and `tool.end` the event lies.
+    """
 
     stage: PlanStage
     steps: tuple[str, ...]

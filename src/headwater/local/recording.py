@@ -80,7 +80,7 @@ class RecordedModel:
                 "A recording answers only the conversation that was recorded.",
             )
         answer = self._answers[self._next]
-        if answer.digest and answer.digest != message_digest(request.messages[-1]):
+        if answer.digest and answer.digest != message_digest(request.conversation[-1]):
             raise model_error(
                 "provider_error",
                 f"Request {number} does not end with the message that {self.name!r} was recorded for. "

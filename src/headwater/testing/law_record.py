@@ -1,4 +1,4 @@
-"""L8: without its deltas, a log still rebuilds the conversation."""
+"""L8: without its deltas, a log still rebuilds the conversation and the plan."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from headwater.core.record import rebuild
+from headwater.core.record import RunRecord, rebuild
 from headwater.events import (
     ActionEndEvent,
     AgentEvent,
     HITLDecidedEvent,
     Outcome,
+    PlanEvent,
     ReasonDeltaEvent,
     ReasonEndEvent,
     RunEndEvent,
@@ -50,7 +51,27 @@ def check_record(events: Sequence[AgentEvent]) -> list[Violation]:
         end, turns = kept[-1], sum(isinstance(event, ReasonEndEvent) for event in kept)
         if isinstance(end, RunEndEvent) and (record.outcome, record.turns) != (end.outcome, turns):
             found.append(Violation("L8", seq, f"run {run_id}: rebuilt as {record.outcome} after {record.turns} rounds"))
+        found += _plan(kept, record)
     return found
+
+
+def _plan(events: Sequence[AgentEvent], record: RunRecord) -> Iterable[Violation]:
+    """The plan that was last told must be the one that is rebuilt, and the one in the response."""
+    told: tuple[tuple[str, ...], int] = ((), 0)
+    for event in events:
+        match event:
+            case RunStartEvent(plan=steps, plan_index=index) if not event.resumed:
+                told = steps, index
+            case PlanEvent(steps=steps, index=index):
+                told = steps, index
+            case RunEndEvent(response=response) if (response.plan, response.plan_index) != told:
+                said = f"run {event.run_id}: the response's plan is not the last one told"
+                yield Violation("response", event.seq, said)
+            case _:
+                pass
+    rebuilt = ((), 0) if record.plan is None else (record.plan.steps, record.plan.index)
+    if rebuilt != told:
+        yield Violation("L8", events[-1].seq, f"run {events[-1].run_id}: rebuilt without deltas, the plan is another")
 
 
 def _line(message: Message) -> _Line:

@@ -12,6 +12,7 @@ from headwater.events import (
     NodeStartEvent,
     Origin,
     Outcome,
+    PlanEvent,
     ReasonDeltaEvent,
     ReasonDiscardEvent,
     ReasonEndEvent,
@@ -78,6 +79,8 @@ class RunCheck:
                     self.say(f"tool.progress of call {call_id}, which is not running")
             case ToolCallEndEvent():
                 self._tool_end(event)
+            case PlanEvent():
+                self._plan(event)
             case NodeStartEvent():
                 self._node_start(event)
             case NodeEndEvent():
@@ -194,6 +197,13 @@ class RunCheck:
             self.say(f"{what} differs from its tool.start in round or tool name")
         self._no_child(f"call {event.call_id}", what)
         self._ends[event.call_id] = event
+
+    def _plan(self, event: PlanEvent) -> None:
+        start = self.tools.get(event.call_id)
+        if start is None or start.round != event.round:
+            self.say(f"plan of call {event.call_id or '(none)'}, which is not running")
+        if not 0 <= event.index <= len(event.steps):
+            self.say(f"plan with {len(event.steps)} steps, of which {event.index} are finished", "L8")
 
     # -- members ------------------------------------------------------------------------------------------------
 

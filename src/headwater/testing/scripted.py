@@ -130,7 +130,7 @@ def media(part: MediaPart) -> MediaDone:
 
 
 class ScriptedRequest(msgspec.Struct, frozen=True):
-    """What one request asked: a snapshot, untouched by what the run does later."""
+    """What one request asked: a snapshot, untouched by what the run does later. `messages` include the tail."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
@@ -168,13 +168,13 @@ class ScriptedModel:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Sequence[ModelEvent]]:
         """Answer one request. `closed` counts the streams that are over, whether read to their end or left."""
-        self.requests.append(ScriptedRequest(tuple(request.messages), tuple(request.tools), request.options))
+        self.requests.append(ScriptedRequest(tuple(request.conversation), tuple(request.tools), request.options))
         number = len(self.requests)
         if number > len(self._replies):
             raise UsageError(
                 f"ScriptedModel {self.name!r} got request {number}, but has only {len(self._replies)} "
                 f"{'reply' if len(self._replies) == 1 else 'replies'}; the request ends with "
-                f"{_describe(request.messages)}. Add a reply, or find out why the agent asked again."
+                f"{_describe(request.conversation)}. Add a reply, or find out why the agent asked again."
             )
         reply = self._replies[number - 1]
         script = reply(request) if callable(reply) else reply
