@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -186,6 +187,27 @@ def test_arguments_that_are_no_strict_json_go_on_as_they_are() -> None:
 def test_nothing_is_looked_for_without_a_dialect_or_without_tools() -> None:
     assert dialect_reader((), TOOLS) is None
     assert dialect_reader(("hermes",), frozenset()) is None
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        '<tool_call>{"name":"clock","arguments":{',
+        "[TOOL_CALLS]clock{",
+        '<｜DSML｜invoke name="clock"><｜DSML｜parameter name="a">',
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
+        "a`b",
+        "{",
+    ],
+)
+def test_an_answer_that_repeats_itself_is_text_and_costs_no_more_than_its_length(again: str) -> None:
+    def seconds(times: int) -> float:
+        text = again * times
+        start = time.process_time()
+        assert "".join(str(item) for item in read(text, "hermes", "mistral", "dsml", "deepseek", size=50)) == text
+        return time.process_time() - start
+
+    assert seconds(1500) < max(1.0, 25 * seconds(150))
 
 
 def test_a_long_call_in_small_pieces_is_read_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import msgspec
@@ -32,6 +33,7 @@ from headwater.errors import ModelError, ModelStreamError
 from headwater.wire.sse import DEFAULT_MAX_LINE, STRAY, Frame, SSEDecoder
 
 _HEARTBEATS = frozenset({"ping", "heartbeat", "keepalive", "keep-alive", "keep_alive"})
+_DATA_AGAIN = re.compile(rb"(?:data:\s*+)++")
 _LEGACY_INDEX = -1  # the key of the one call that `function_call` deltas build
 
 
@@ -163,10 +165,8 @@ class CompletionsDecoder:
 
         Servers forget the blank line between events, and proxies put `data:` before what has it already.
         """
-        if data.startswith(b"data:"):
-            while data.startswith(b"data:"):
-                data = data[5:].lstrip()
-            self._odd(data, out, at_end=at_end)
+        if (prefix := _DATA_AGAIN.match(data)) is not None:
+            self._odd(data[prefix.end() :], out, at_end=at_end)
             return True
         first, *more = data.split(b"\n")
         try:

@@ -17,6 +17,10 @@ __all__ = ["DialectReader", "TextCall", "dialect_reader"]
 
 Items = list[str | TextCall]
 
+_MAX_REJECTED = 100
+"""Markers that turn out to be text, after which an answer is not searched any more: models that have fallen into
+repeating themselves write thousands, and each would be followed to the end."""
+
 
 def dialect_reader(dialects: Sequence[str], tool_names: frozenset[str]) -> DialectReader | None:
     """A reader for an answer in which calls of these tools may stand; None if there is nothing to look for."""
@@ -45,6 +49,7 @@ class DialectReader:
         self._marker = ""
         self._fences = Fences()
         self._gap: str | None = None  # white space after a call: dropped unless text follows
+        self._rejected = 0
 
     def feed(self, text: str) -> Items:
         """What is certain now."""
@@ -90,7 +95,8 @@ class DialectReader:
                     return
                 self._take(block, out)
                 continue
-            found = self._pattern.search(self._buffer) if self._markers else None
+            searched = self._markers and self._rejected < _MAX_REJECTED
+            found = self._pattern.search(self._buffer) if searched else None
             if found is None:
                 keep = len(self._buffer) - held_back(self._buffer, self._markers)
                 self._say(self._buffer[:keep], out)
@@ -107,6 +113,7 @@ class DialectReader:
     def _take(self, block: Block, out: Items) -> None:
         self._block = None
         if not block.length:
+            self._rejected += 1
             self._release(out)
             return
         for item in block.items:
@@ -137,30 +144,40 @@ class DialectReader:
 class Fences:
     """Follow code fences and inline code in the text: markup inside them is an example, not a call."""
 
-    __slots__ = ("_fence", "_line")
+    __slots__ = ("_fence", "_inline", "_mark")
 
     def __init__(self) -> None:
         self._fence = ""
-        self._line = ""
+        self._mark = ""  # the first characters of the line that are no white space, at most three
+        self._inline = False  # an odd number of backticks has come in the line
 
     def see(self, text: str) -> None:
         """The next piece of the text."""
-        *ended, self._line = (self._line + text).split("\n")
-        for line in ended:
-            self._end(line)
+        first, *lines = text.split("\n")
+        self._go_on(first)
+        for line in lines:
+            self._end_line()
+            self._go_on(line)
 
     @property
     def quoted(self) -> bool:
         """Whether what comes next stands inside code."""
-        return bool(self._fence) or self._line.lstrip()[:3] in ("```", "~~~") or self._line.count("`") % 2 == 1
+        return bool(self._fence) or self._inline or self._mark in ("```", "~~~")
 
-    def _end(self, line: str) -> None:
-        mark = line.lstrip()[:3]
-        if mark in ("```", "~~~"):
+    def _go_on(self, text: str) -> None:
+        if len(self._mark) < 3:
+            self._mark = (self._mark + text if self._mark else text.lstrip())[:3]
+        if text.count("`") % 2:
+            self._inline = not self._inline
+
+    def _end_line(self) -> None:
+        if self._mark in ("```", "~~~"):
             if not self._fence:
-                self._fence = mark
-            elif mark == self._fence:
+                self._fence = self._mark
+            elif self._mark == self._fence:
                 self._fence = ""
+        self._mark = ""
+        self._inline = False
 
 
 _KEYS = ("name", "arguments", "parameters", "type", "function", "id")

@@ -175,6 +175,8 @@ class DsmlBlock:
         self._after = len(marker) if kind != "invoke" else 0
         self._invoke = f"<{token}invoke"
         self._closer = f"</{token}{kind}>"
+        self._invoke_closer = f"</{token}invoke>"
+        self._parameter_closer = f"</{token}parameter>"
         self._search = 0
         t = re.escape(token)
         self._invokes = re.compile(rf'<{t}invoke\s+name="([^"]*)"\s*>(.*?)</{t}invoke>', re.DOTALL)
@@ -194,7 +196,9 @@ class DsmlBlock:
         return self._block(text, end + len(self._closer))
 
     def end(self, text: str) -> Block:
-        ends = [found.end() for found in self._invokes.finditer(text)]
+        # Behind the last closer each opener would be followed to the end in vain.
+        last = text.rfind(self._invoke_closer) + len(self._invoke_closer)
+        ends = [found.end() for found in self._invokes.finditer(text, 0, last)]
         return self._block(text, ends[-1]) if ends else NO_BLOCK
 
     def _block(self, text: str, length: int) -> Block:
@@ -206,7 +210,8 @@ class DsmlBlock:
 
     def _arguments(self, body: str) -> str:
         values: dict[str, Any] = {}
-        for name, kind, value in self._parameters.findall(body):
+        last = body.rfind(self._parameter_closer) + len(self._parameter_closer)
+        for name, kind, value in self._parameters.findall(body, 0, last):
             values[name] = value
             if kind == "false":
                 try:
