@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
-from headwater.core.decisions import Always, Approve, Decision, Reject, Respond, Skip
+from headwater.core.decisions import REJECTED, Always, Approve, Decision, Reject, Respond, Skip
 from headwater.errors import DecisionError
 from headwater.messages import AssistantMessage, ToolMessage
 from headwater.testing import ScriptedModel, check_events
@@ -116,7 +116,11 @@ def test_resuming_runs_only_what_was_decided_and_asks_the_model_when_all_is_in()
         assert end.response.text == "Done."
         assert RAN == [("note", {"text": "before"}), ("gate", {"name": "west"})]
         sent = scripted.requests[1].messages
-        assert [m.text for m in sent if isinstance(m, ToolMessage)] == ["noted", "storm", "west is open"]
+        assert [m.text for m in sent if isinstance(m, ToolMessage)] == [
+            "noted",
+            f"{REJECTED} Reason: storm",
+            "west is open",
+        ]
         session = await agent.load_session("s")
         assert not session.is_pending
         assert tuple(sent) == session.messages[:-1]

@@ -11,6 +11,7 @@ from pathlib import Path
 from headwater.chat.encode import RequestEncoder
 from headwater.chat.profile import DEFAULT_PROFILE
 from headwater.chat.request import ModelRequest, RequestOptions
+from headwater.core.decisions import REJECTED
 from headwater.messages import AssistantMessage, Message, ToolMessage
 from headwater.store.sqlite import SQLiteStore
 from headwater.testing import check_events
@@ -52,7 +53,7 @@ def test_decisions_in_other_processes_run_each_approved_tool_once_with_what_was_
     assert kinds.count("run.start") == kinds.count("run.end") == 3
     assert kinds.count("reason.start") == 2
     results = [(m.id, m.text) for m in messages if isinstance(m, ToolMessage)]
-    assert results == [("a", "sent 7 to a"), ("b", "not him"), ("c", "sent 10 to c")]
+    assert results == [("a", "sent 7 to a"), ("b", f"{REJECTED} Reason: not him"), ("c", "sent 10 to c")]
     turn = messages[1]
     assert isinstance(turn, AssistantMessage)
     assert turn.calls[0].args == {"to": "a", "amount": 7}

@@ -53,7 +53,7 @@ def put(*path: str | int, value: Any) -> Callable[[dict[str, Any]], object]:
 @pytest.mark.parametrize("name", NAMES)
 def test_own_cases_pass(name: str) -> None:
     verdict = judge(own(name))
-    assert verdict.outcome == ("skipped" if name == "approval-later" else "passed"), told(verdict)
+    assert verdict.outcome == ("skipped" if name == "team-later" else "passed"), told(verdict)
 
 
 def test_every_group_has_a_case_of_our_own() -> None:
@@ -73,6 +73,19 @@ def test_handed_cases_pass(group: str, shared_dir: Path) -> None:
 # --- a wrong expectation fails ---------------------------------------------------------------------------------------
 
 WRONG: list[tuple[str, tuple[str | int, ...], Any]] = [
+    ("approval-edited-elsewhere", ("runs", 0, "result", "waiting_for"), ["l1"]),
+    ("approval-edited-elsewhere", ("runs", 1, "result", "waiting_for"), ["l1", "f1"]),
+    ("approval-edited-elsewhere", ("runs", 1, "result", "status"), "completed"),
+    ("approval-edited-elsewhere", ("tool_runs", 1, "times"), 1),
+    ("approval-edited-elsewhere", ("requests", 0, "messages", 3, "content"), "900"),
+    ("approval-edited-elsewhere", ("events", "in_order"), ["tool_start:f1", "approval_decided:f1"]),
+    ("approval-unknown-run", ("runs", 1, "result", "error", "kind"), "already_decided"),
+    ("approval-unknown-run", ("runs", 1, "result", "status"), "completed"),
+    ("approval-unknown-run", ("events", "none_of"), ["error"]),
+    ("approval-only-call-refused", ("tool_runs",), [{"name": "lend_book", "times": 1}]),
+    ("approval-new-prompt", ("runs", 2, "result", "error", "kind"), "unknown_run"),
+    ("approval-decided-twice", ("runs", 2, "result", "error", "kind"), "unknown_call"),
+    ("approval-decided-twice", ("events", "count", "approval_decided"), 2),
     ("tool-calls-parallel", ("sequence", 0, "text"), "I will look!"),
     ("tool-calls-parallel", ("sequence", 1, "id"), "b"),
     ("tool-calls-parallel", ("sequence", 2, "args", "copy"), 3),
@@ -122,6 +135,22 @@ def test_a_wrong_expectation_does_not_pass(name: str, path: tuple[str | int, ...
 
 
 WRONG_SENTENCES = [
+    ("approval-edited-elsewhere", "A second decision for s9 changes nothing and is reported."),
+    ("approval-edited-elsewhere", "A second decision for f1 is refused as unknown_call."),
+    ("approval-edited-elsewhere", "The result for l1 says that it timed out."),
+    ("approval-edited-elsewhere", "The edited arguments of l1 stand in the history."),
+    ("approval-edited-elsewhere", "lend_book runs once."),
+    ("approval-edited-elsewhere", "tool_start:l1 comes before run_end, and lend_book runs once."),
+    ("approval-unknown-run", "A decision for an unknown call changes nothing and is reported as unknown_run."),
+    ("approval-only-call-refused", "The refused decision changes nothing."),
+    ("approval-only-call-refused", "The edited arguments stand in the history."),
+    ("approval-only-call-refused", "If the decision is made in another process, the run fails."),
+    ("approval-new-prompt", "The run id stays the same."),
+    ("approval-beside-failing-tool", "tool_start:l1 is not sent before tool_end:l1."),
+    (
+        "approval-beside-failing-tool",
+        "A decision for an unknown call changes nothing and is refused as already_decided.",
+    ),
     ("http-busy-then-answer", "With status 502 instead of 503, there is one request."),
     ("http-busy-then-answer", "With status 404 instead of 503, the run completes."),
     ("http-busy-then-answer", "There are two requests."),
@@ -184,6 +213,14 @@ def test_a_sentence_that_is_not_so_fails(name: str, sentence: str) -> None:
 
 
 RIGHT_SENTENCES = [
+    ("approval-edited-elsewhere", "When the decisions come in the other order, the same holds."),
+    ("approval-edited-elsewhere", "No request lies between the decision and the execution."),
+    ("approval-edited-elsewhere", "The model's turn still shows what the model wrote."),
+    ("approval-unknown-run", "The error is unknown_run, or the unknown run is reported."),
+    ("approval-only-call-refused", "The paused state is plain text (JSON)."),
+    ("approval-new-prompt", "lend_book is not run, and the refusal changes nothing."),
+    ("approval-beside-failing-tool", "Deciding l1 twice changes nothing and is reported."),
+    ("approval-beside-failing-tool", "With the decision in another process, the same holds."),
     ("http-busy-then-answer", "There are three requests, and no reset is sent."),
     ("http-busy-then-answer", "The server sees three requests; nothing follows the end."),
     ("http-reset-before-text", "Request 2 comes within 5 s after request 1."),
@@ -217,6 +254,10 @@ def test_a_sentence_that_is_so_passes(name: str, sentence: str) -> None:
 # --- what nobody understands never passes ----------------------------------------------------------------------------
 
 UNKNOWN: list[tuple[tuple[str | int, ...], Any]] = [
+    (("input", "approval_for"), ["a_tool_that_is_not_there"]),
+    (("input", "actions"), [{"do": "decide_and_resume", "call": "x", "approve": True, "in": "a blue moon"}]),
+    (("input", "actions"), [{"do": "decide_and_resume", "call": "x", "approve": "perhaps"}]),
+    (("input", "actions"), [{"do": "cancel", "after": "run_end", "approve": True}]),
     (("expected", "checks"), ["The captain is pleased with the soup."]),
     (("expected", "checks"), ["The run completes, and the captain is pleased."]),
     (("expected", "checks"), ["With a following wind, the run completes."]),
@@ -251,9 +292,8 @@ def test_what_no_rule_reads_is_unchecked(path: tuple[str | int, ...], value: Any
     [
         put("kind", value="team/loop"),
         put("protocol", value="anthropic"),
-        put("input", "approval_for", value=["opening_hours"]),
         put("input", "team", value={"members": ["a", "b"]}),
-        put("input", "actions", value=[{"do": "resume_unknown_run"}]),
+        put("input", "actions", value=[{"do": "sing"}]),
     ],
 )
 def test_what_is_not_built_is_skipped_with_its_reason(change: Callable[[dict[str, Any]], object]) -> None:
@@ -301,9 +341,9 @@ def test_the_command_prints_a_line_a_case_and_the_counts(capsys: pytest.CaptureF
 
 
 def test_the_command_tells_what_was_skipped(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(OWN), "--group", "approval"]) == 0
+    assert main([str(OWN), "--group", "team"]) == 0
     out = capsys.readouterr().out
-    assert "SKIP approval-later A tool that needs a decision: the group 'approval' is not built yet" in out
+    assert "SKIP team-later A librarian who is asked by another: the group 'team' is not built yet" in out
     assert out.splitlines()[-1] == "0 passed, 0 failed, 1 skipped"
 
 

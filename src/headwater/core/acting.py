@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headwater.chat.arguments import parse_arguments
+from headwater.core.decisions import refusal
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.plan import PLAN_TOOL_NAMES, plan_result, read_move
 from headwater.core.round import StreamedCall
@@ -113,9 +114,10 @@ class Acting:
                 head = (*out.head(), part.call_id, part.name)
                 out.emit(ToolCallEndEvent(*head, ToolStatus.OK, decided.comment, attempt, False))
             case "skip":
-                self._refuse(part, ToolStatus.SKIPPED, decided.comment, "skipped")
+                self._refuse(part, ToolStatus.SKIPPED, refusal(decided.decision, decided.comment), "skipped")
             case _:
-                self._refuse(part, ToolStatus.DENIED, decided.comment, decided.decision)
+                text = refusal(decided.decision, decided.comment)
+                self._refuse(part, ToolStatus.DENIED, text, decided.decision)
 
     def _move_plan(self, part: ToolCallPart) -> None:
         """A call of a plan tool is done here and now: the plan is a value, and nothing outside has a part in it."""

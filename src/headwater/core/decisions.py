@@ -82,6 +82,15 @@ EXPIRED = "Nobody decided in time, so the call was not run."
 REJECTED = "A person refused this call, so it was not run."
 SKIPPED = "A person chose to skip this call, so it was not run."
 
+
+def refusal(decision: str, comment: str) -> str:
+    """What the model is told of a call that was not let run: that it was refused, and the reason if there is one."""
+    said = {"reject": REJECTED, "skip": SKIPPED}.get(decision)
+    if said is None:
+        return comment
+    return f"{said} Reason: {comment}" if comment else said
+
+
 DecisionName = Literal["approve", "reject", "skip", "respond", "always", "expired", "dismissed"]
 
 
@@ -154,9 +163,9 @@ def _settle(decision: Decision, task: HITLTask, tools: Mapping[str, Tool[..., An
             rule = Allowed(task.tool_name, task.args if same_args else None)
             return Decided(task.call_id, "always", task.args, comment, by, rule)
         case Reject(message=message, by=by):
-            return Decided(task.call_id, "reject", task.args, message or REJECTED, by)
+            return Decided(task.call_id, "reject", task.args, message, by)
         case Skip(message=message, by=by):
-            return Decided(task.call_id, "skip", task.args, message or SKIPPED, by)
+            return Decided(task.call_id, "skip", task.args, message, by)
         case Respond(text=text, by=by):
             return Decided(task.call_id, "respond", task.args, text, by)
 

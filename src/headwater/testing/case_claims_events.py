@@ -121,17 +121,21 @@ def _shown(scene: Scene, found: Found) -> Why:
     "(?:seq|the event stream|the numbering|the stream of events) has no gaps?",
 )
 def _none_lost(scene: Scene, found: Found) -> Why:
+    due: dict[str, int] = {}
     for n, run in enumerate(scene.seen.runs, 1):
-        expected = 1
+        if run.refused is not None:
+            continue
+        expected = due.get(run.run_id, 1)
         for seen in run.events:
             event = seen.event
             first = event.first_seq if isinstance(event, ReasonDeltaEvent | ToolArgsDeltaEvent) else None
             if (first or event.seq) != expected:
                 return f"run {n}: event {first or event.seq} came where {expected} was due"
             expected = event.seq + 1
+        due[run.run_id] = expected
         if run.end is None:
             return f"run {n} has no end"
-        if run.streamed != run.text:
+        if run.status != "waiting" and run.streamed != run.text:
             return f"run {n}: {len(run.streamed)} characters were streamed, the answer has {len(run.text)}"
     return None
 

@@ -12,8 +12,10 @@ from headwater.chat.request import ModelRequest
 from headwater.drive.handle import Run
 from headwater.drive.ports import Model
 from headwater.events import AgentEvent, ReasonDeltaEvent, ToolArgsDeltaEvent
+from headwater.testing.case_data import CaseError
 from headwater.testing.case_json import Json
-from headwater.testing.case_seen import Namer, RunSeen, SeenEvent, means
+from headwater.testing.case_resume import is_between
+from headwater.testing.case_seen import RunSeen, SeenEvent, means
 
 _QUIET = 10
 """Looks at the model, 20 ms apart, without anything new: then it is held back."""
@@ -68,7 +70,7 @@ class Agenda:
         self.left = list(actions)
         self._counts = [0] * len(self.left)
 
-    def due(self, run: int, names: frozenset[str], agent: str) -> str | None:
+    def due(self, run: int, names: frozenset[str], agent: str) -> Json | None:
         """What to do after an event of the `run`-th run with these names; None: nothing."""
         for i, action in enumerate(self.left):
             after = action.get("after")
@@ -77,16 +79,26 @@ class Agenda:
         head = self.left[0] if self.left else None
         if head is None or head.get("run", run) != run or self._counts[0] < int(head.get("nth", 1)):
             return None
+        return self._next()
+
+    def met(self) -> Json | None:
+        """What to do now that nothing more comes by itself: the next action, if its event has been seen."""
+        head = self.left[0] if self.left else None
+        if head is None or ("after" in head and self._counts[0] < int(head.get("nth", 1))):
+            return None
+        return self._next()
+
+    def _next(self) -> Json:
         self._counts.pop(0)
-        return str(self.left.pop(0)["do"])
+        return self.left.pop(0)
 
 
 class Consumer:
-    """Reads one run and does what the case tells its reader to do."""
+    """Reads one run and does what the case tells its reader to do; `later` is what is to be done after its end."""
 
     def __init__(
         self,
-        run: Run,
+        run: Run | None,
         seen: RunSeen,
         *,
         number: int,
@@ -103,15 +115,18 @@ class Consumer:
         self._gauge = gauge
         self._close_when_full = close_when_full
         self._tasks_since = tasks_since
-        self._namer = Namer()
+        self._namer = seen.namer
+        self.later: list[Json] = []
         self._row: tuple[frozenset[str], str] | None = None
         self._taken = 0
         self._sleeps = float(pause.get("sleeps_s") or 0)
         self._sleepy_events = int(pause.get("for_first_events", 10**9 if self._sleeps else 0))
 
     async def read(self) -> None:
-        before = asyncio.all_tasks()
-        async with self._run as run:
+        before, handle = asyncio.all_tasks(), self._run
+        if handle is None:
+            raise RuntimeError("there is no run to read")
+        async with handle as run:
             async for event in run:
                 self._note(event)
                 if self._close_when_full and self._taken == 1:
@@ -132,7 +147,7 @@ class Consumer:
             else:
                 return
         self._stopped(before)
-        async for event in self._run:
+        async for event in handle:
             self._note(event)
 
     def _note(self, event: AgentEvent) -> None:
@@ -143,14 +158,24 @@ class Consumer:
             self._taken += bool(event.args)
 
     def _due(self, event: AgentEvent) -> str | None:
-        """What the case wants done after this event."""
+        """What the case wants the reader to do after this event; what waits for the run's end is noted in `later`."""
         self._namer.learn(event)
         names, origin = self._namer.names(event), event.origin
         row = (names, origin.run_id)
         in_row = names <= {"text", "thinking"} and row == self._row
         if names:
             self._row = row
-        return self._agenda.due(self._number, frozenset() if in_row else names, origin.agent)
+        action = self._agenda.due(self._number, frozenset() if in_row else names, origin.agent)
+        if action is None or not is_between(action):
+            return None if action is None else str(action["do"])
+        self.later.append(action)
+        return None
+
+    def replay(self) -> None:
+        """Take the events in `seen`, which somebody else has read, for the agenda."""
+        for one in self._seen.events:
+            if (action := self._due(one.event)) is not None:
+                raise CaseError(f"{action} is not possible in another process")
 
     def _stop_begins(self) -> None:
         self._seen.stopped_at = time.monotonic()

@@ -25,16 +25,17 @@ GROUPS = (
     "history",
     "concurrency",
     "memory",
+    "approval",
 )
 """Groups that this version can run; cases of others are reported as skipped."""
 
 LEVELS = ("sse", "http", "agent")
 _CONTENT_TYPES = {".json": "application/json", ".html": "text/html; charset=utf-8"}
-_ACTIONS = frozenset({"cancel", "close_stream"})
-_LATER_INPUT = {
-    "approval_for": "approvals",
-    "team": "teams",
-}
+READER_ACTIONS = frozenset({"cancel", "close_stream"})
+"""What a reader does to the run that it reads."""
+BETWEEN_ACTIONS = frozenset({"decide_and_resume", "store_pause_as_text_and_end_process", "resume_unknown_run"})
+"""What is done when a run, or a segment of it, is over."""
+_LATER_INPUT = {"team": "teams"}
 
 
 class CaseError(Exception):
@@ -165,7 +166,7 @@ def skip_reason(case: Case) -> str | None:
         if case.input.get(key):
             return f"{what} are not built yet"
     for action in as_objects(case.input.get("actions")):
-        if action.get("do") not in _ACTIONS:
+        if action.get("do") not in READER_ACTIONS | BETWEEN_ACTIONS:
             return f"the action {action.get('do')!r} is not built yet"
     return None
 

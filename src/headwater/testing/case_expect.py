@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.events import UnknownEvent
 from headwater.testing.case_data import CaseError, generated_texts
 from headwater.testing.case_json import Json, as_list, as_object, as_objects, same_json, show
 from headwater.testing.case_match import MessageRules, error_differences, unknown_refinements
@@ -183,6 +184,7 @@ def _count(want: Any, items: list[Item], seen: Observation) -> str | None:
 
 
 def _last(want: Any, items: list[Item], seen: Observation) -> str | None:
+    items = [item for item in items if not isinstance(item.event, UnknownEvent)]
     if items and items[-1].fits(str(want)):
         return None
     return f"the last event is {described(items[-1:])}"
@@ -190,6 +192,8 @@ def _last(want: Any, items: list[Item], seen: Observation) -> str | None:
 
 def _one_end(want: Any, items: list[Item], seen: Observation) -> str | None:
     for n, run in enumerate(seen.runs, 1):
+        if run.refused is not None:
+            continue
         ends = [i for i in run.items() if "run_end" in i.names and i.run_id == i.event.origin.root_run_id]
         if (len(ends) == 1) != bool(want):
             return f"run {n} has {len(ends)} ends"
@@ -200,6 +204,8 @@ def _one_end(want: Any, items: list[Item], seen: Observation) -> str | None:
 
 def _each_has(want: Any, items: list[Item], seen: Observation) -> str | None:
     for item in items:
+        if isinstance(item.event, UnknownEvent):
+            continue
         origin = item.event.origin
         is_root = origin.run_id == origin.root_run_id
         for name in map(str, as_list(want)):
@@ -277,7 +283,9 @@ def _result(want: Json, run: RunSeen, seen: Observation, what: str, out: Judgeme
         name = f"{what}: {key}"
         match key:
             case "status":
-                if run.status != value:
+                # A refused decision is a failure to its author, and leaves the run as it was.
+                left = run.stands.status if run.stands is not None else run.status
+                if value not in (run.status, left):
                     out.fail(name, f"expected {value!r}, got {run.status!r} {show(run.error) if run.error else ''}")
             case "text":
                 if run.text != value or run.streamed != value:
@@ -299,10 +307,12 @@ def _result(want: Json, run: RunSeen, seen: Observation, what: str, out: Judgeme
                 if bool(value) != (not run.text.strip()):
                     out.fail(name, f"expected {value!r}, the text is {run.text!r}")
             case "waiting_for":
-                waiting = [i.names for i in run.items() if i.fits("approval_needed")]
-                got = sorted(n.partition(":")[2] for names in waiting for n in names)
+                told = [i.names for i in run.items() if i.fits("approval_needed")]
+                got = sorted(run.waiting_for)
                 if got != sorted(map(str, as_list(value))):
                     out.fail(name, f"expected {value}, got {got}")
+                elif run.refused is None and got != sorted(n.partition(":")[2] for names in told for n in names):
+                    out.fail(name, f"the response says {got}, the events {[sorted(names) for names in told]}")
             case "agent":
                 if end is None or end.origin.agent != value:
                     out.fail(name, f"expected {value!r}, got {end.origin.agent if end else None!r}")

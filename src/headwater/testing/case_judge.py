@@ -8,7 +8,9 @@ from typing import Literal
 
 import msgspec
 
+from headwater.events import AgentEvent
 from headwater.testing import (
+    case_claims_approval,
     case_claims_events,
     case_claims_history,
     case_claims_requests,
@@ -28,6 +30,7 @@ from headwater.testing.case_sse import as_run, read_all
 from headwater.testing.laws import find_violations
 
 SENTENCES = (
+    case_claims_approval,
     case_claims_events,
     case_claims_history,
     case_claims_requests,
@@ -135,14 +138,27 @@ def _named(profile: str, expected: Json, seen: Observation, out: Judgement) -> N
 
 
 def _laws(seen: Observation, out: Judgement) -> None:
-    """The laws of the event stream hold in every run, whatever the case is about."""
+    """The laws of the event stream hold in every run, over all its segments, whatever the case is about."""
+    read: dict[str, list[AgentEvent]] = {}
     for n, run in enumerate(seen.runs, 1):
         if run.hung:
             out.fail(f"run {n}", "it did not end")
+        elif run.refused is not None:
+            if run.changed:
+                out.fail(f"run {n}", f"it was refused, and changed {run.changed} nevertheless")
+            continue
         elif run.end is None:
             out.fail(f"run {n}", "it has no run.end")
-        for violation in find_violations([s.event for s in run.events]):
-            out.fail(f"run {n}: laws of the event stream", str(violation))
+        read.setdefault(run.run_id, []).extend(s.event for s in run.events)
+    for run_id, events in read.items():
+        for violation in find_violations(events):
+            out.fail(f"run {run_id}: laws of the event stream", str(violation))
+        log = seen.logs.get(run_id, events)
+        if log[: len(events)] != events:
+            out.fail(f"run {run_id}", "its log holds other events than its reader got")
+        elif len(log) > len(events):  # it was given up when the next prompt came
+            for violation in find_violations(log):
+                out.fail(f"run {run_id}: laws of the event stream, in the log", str(violation))
 
 
 async def _checks(case: Case, expected: Json, seen: dict[str, Observation], out: Judgement) -> None:

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 
 import msgspec
 
+from headwater.errors import DecisionError
 from headwater.events import (
     AgentEvent,
+    AgentKind,
     ChatEventType,
     HandoffEvent,
     HITLDecidedEvent,
     HITLPendingEvent,
     NodeEndEvent,
     NodeStartEvent,
+    Origin,
     Outcome,
     ReasonDeltaEvent,
     ReasonDiscardEvent,
@@ -24,6 +27,7 @@ from headwater.events import (
     ToolCallEndEvent,
     ToolCallStartEvent,
     ToolProgressEvent,
+    UnknownEvent,
 )
 from headwater.messages import AssistantMessage, Message, SystemMessage, ToolCallPart, ToolMessage, UserMessage
 from headwater.testing.case_data import Case
@@ -45,6 +49,9 @@ _DELTAS = {
     ChatEventType.MEDIA_DONE: "media",
 }
 
+
+REFUSED = "refused"
+"""The stand-in for an event where a resume was refused, and nothing happened."""
 
 _NAMES = frozenset(
     {"text", "thinking", "media", "tool_start", "tool_end", "tool_progress", "approval_needed", "approval_decided"}
@@ -86,27 +93,36 @@ class Namer:
     """Gives events their neutral names. Calls are named by the provider's ids, which model turns make known."""
 
     def __init__(self) -> None:
-        self.ids: dict[str, str] = {}
+        self.ids: dict[tuple[str, str], str] = {}
+        """By run and call."""
 
     def learn(self, event: AgentEvent) -> None:
         if isinstance(event, ReasonEndEvent):
-            self.ids.update({call.call_id: call.id for call in event.message.calls})
+            self.ids.update({(event.run_id, call.call_id): call.id for call in event.message.calls})
+
+    def run_of(self, wire_id: str) -> str | None:
+        """The last run that made a call with this id."""
+        return next((run for (run, _), known in reversed(self.ids.items()) if known == wire_id), None)
 
     def names(self, event: AgentEvent) -> frozenset[str]:
         """The names of an event; none if the case format has no word for it."""
+
+        def wire(call_id: str) -> str:
+            return self.ids.get((event.run_id, call_id), call_id)
+
         match event:
             case ReasonDeltaEvent(chat_type=kind) if kind in _DELTAS:
                 return frozenset({_DELTAS[kind]})
             case ToolCallStartEvent(call_id=call_id):
-                return frozenset({f"tool_start:{self.ids.get(call_id, call_id)}"})
+                return frozenset({f"tool_start:{wire(call_id)}"})
             case ToolCallEndEvent(call_id=call_id):
-                return frozenset({f"tool_end:{self.ids.get(call_id, call_id)}"})
+                return frozenset({f"tool_end:{wire(call_id)}"})
             case ToolProgressEvent(call_id=call_id):
-                return frozenset({f"tool_progress:{self.ids.get(call_id, call_id)}"})
+                return frozenset({f"tool_progress:{wire(call_id)}"})
             case HITLPendingEvent(tasks=tasks):
-                return frozenset(f"approval_needed:{task.id or self.ids.get(task.call_id, '')}" for task in tasks)
+                return frozenset(f"approval_needed:{wire(task.call_id)}" for task in tasks)
             case HITLDecidedEvent(call_id=call_id):
-                return frozenset({f"approval_decided:{self.ids.get(call_id, call_id)}"})
+                return frozenset({f"approval_decided:{wire(call_id)}"})
             case HandoffEvent(from_member=a, to_member=b):
                 return frozenset({f"handoff:{a}>{b}"})
             case NodeStartEvent():
@@ -115,6 +131,8 @@ class Namer:
                 return frozenset({"member_end"})
             case ReasonDiscardEvent():
                 return frozenset({"reset"})
+            case UnknownEvent(unknown_type=name):
+                return frozenset({"error"} if name == REFUSED else ())
             case RunEndEvent(outcome=outcome):
                 return frozenset({"run_end", "error"} if outcome is Outcome.FAILED else {"run_end"})
             case _:
@@ -142,11 +160,19 @@ class ToolRun:
 
 
 class RunSeen:
-    """One run as its consumer saw it. Times are `time.monotonic()`."""
+    """One run, or a later segment of one, as its consumer saw it. Times are `time.monotonic()`."""
 
-    def __init__(self, prompt: str | None, session: str) -> None:
+    def __init__(self, prompt: str | None, session: str, namer: Namer | None = None) -> None:
         self.prompt = prompt
         self.session = session
+        self.namer = namer or Namer()
+        self.resumes = False
+        self.refused: DecisionError | None = None
+        """Why nothing was begun."""
+        self.changed = ""
+        """What a refusal changed nevertheless."""
+        self.stands: RunSeen | None = None
+        """Of a refusal: the last segment of the run that it leaves as it was."""
         self.started = 0.0
         self.ended = 0.0
         self.stopped_at: float | None = None
@@ -166,7 +192,14 @@ class RunSeen:
         return roots[-1] if roots else None
 
     @property
+    def run_id(self) -> str:
+        """The root run's id; empty if nothing happened."""
+        return self.events[0].event.origin.root_run_id if self.events else ""
+
+    @property
     def status(self) -> str:
+        if self.refused is not None:
+            return "failed"
         end = self.end
         if end is None:
             return "hung" if self.hung else "without an end"
@@ -214,7 +247,10 @@ class RunSeen:
 
     @property
     def error(self) -> Json | None:
-        """The error of the run's end as the case format words it."""
+        """The error of the run's end, or of the refusal, as the case format words it."""
+        if self.refused is not None:
+            kind, message = self.refused.kind, str(self.refused)
+            return {"kind": kind, "clean_slate": True, "message": message, "code": None, "status": None}
         end = self.end
         if end is None or end.error is None:
             return None
@@ -232,12 +268,24 @@ class RunSeen:
         """The complete turns of the model."""
         return [s.event.message for s in self.events if isinstance(s.event, ReasonEndEvent)]
 
+    @property
+    def waiting_for(self) -> list[str]:
+        """The ids of the calls that wait when it is over, as the model gave them."""
+        if self.stands is not None:
+            return self.stands.waiting_for
+        end = self.end
+        return [task.id for task in end.response.pending] if end is not None else []
+
     def items(self) -> list[Item]:
         """The events under their neutral names, text and thinking in a row as one."""
-        namer = Namer()
+        namer = self.namer
         for seen in self.events:
             namer.learn(seen.event)
         out: list[Item] = []
+        if self.refused is not None:
+            origin = Origin(run_id="", root_run_id="", agent="", agent_kind=AgentKind.REACT, path=())
+            stand_in = UnknownEvent(1, 0, 0.0, origin, 0, unknown_type=REFUSED)
+            out.append(Item(namer.names(stand_in), "", "", self.ended, stand_in))
         for seen in self.events:
             names = namer.names(seen.event)
             if not names:
@@ -256,7 +304,10 @@ class Observation:
     def __init__(self, case: Case, profile: str = "") -> None:
         self.case = case
         self.profile = profile
+        self.namer = Namer()
         self.runs: list[RunSeen] = []
+        self.logs: dict[str, list[AgentEvent]] = {}
+        """The log of each run as it stands in the store when all is over."""
         self.requests: list[SeenRequest] = []
         self.surplus: list[SeenRequest] = []
         self.connections: list[Connection] = []

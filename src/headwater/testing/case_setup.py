@@ -13,6 +13,7 @@ from headwater.chat.profile import DEFAULT_PROFILE, Profile
 from headwater.core.policy import Retry
 from headwater.testing.case_data import Case, CaseError
 from headwater.testing.case_json import Json, as_object, as_objects
+from headwater.testing.case_resume import strange_approvals
 from headwater.testing.case_tools import unknown_behaviour
 from headwater.tools.tool import Effect
 
@@ -22,6 +23,9 @@ _AGENT_SETTINGS = {
     "tool_timeout_s": "tool_timeout",
     "buffer": "buffer",
     "window_messages": "window",
+    "on_reject": "on_reject",
+    "on_pending": "on_pending",
+    "approval_expires_in_s": "approval_expires_in",
 }
 _MODEL_SETTINGS = {"idle_timeout_s": "idle_timeout", "end_grace_s": "end_grace"}
 _RETRY_SETTINGS = {"retries": "retries", "retry_base_s": "base"}
@@ -35,7 +39,7 @@ _INPUT_KEYS = frozenset(
 _KEYS = {
     "http": {"status", "headers"},
     "consumer": {"sleeps_s", "for_first_events"},
-    "actions": {"do", "after", "nth", "run"},
+    "actions": {"do", "after", "nth", "run", "call", "approve", "reason", "args", "in"},
     "replies": {"status", "headers", "body", "body_bytes", "says", "end", "then_every", "pace_s", "match", "agent"}
     | {"generated", "finish"},
 }
@@ -71,6 +75,7 @@ def not_understood(case: Case, how: How) -> list[str]:
     unknown += _strange("http", [as_object(case.input.get("http"))])
     unknown += _strange("consumer", [as_object(case.input.get("consumer"))])
     unknown += _strange("actions", as_objects(case.input.get("actions")))
+    unknown += strange_approvals(case)
     unknown += _strange("replies", as_objects(case.input.get("replies")))
     unknown += [f"compare.{key}" for key in sorted(set(as_object(case.raw.get("compare"))) - {"trim"})]
     if case.input.get("beside") and beside_period(case) is None:

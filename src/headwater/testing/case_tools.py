@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headwater.testing.case_data import Case, CaseError
-from headwater.testing.case_json import Json, as_object
+from headwater.testing.case_json import Json, as_list, as_object
 from headwater.testing.case_seen import ToolRun
 from headwater.tools.context import ToolContext
 from headwater.tools.tool import Effect, Tool
@@ -53,6 +53,7 @@ def build_tools(
     `make_async` turns blocking tools into async ones that take as long.
     """
     behave = as_object(case.input.get("tools_behave"))
+    asked = as_list(case.input.get("approval_for"))
     tools: list[Tool[..., Any]] = []
     for spec in case.tools:
         name = str(spec["name"])
@@ -70,6 +71,7 @@ def build_tools(
                 timeout=how.get("timeout_s"),
                 serial=bool(how.get("serial")),
                 return_direct=bool(how.get("return_direct")),
+                requires_approval=name in asked,
             )
         )
     return tools
