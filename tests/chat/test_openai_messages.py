@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from headwater.chat.history import sendable
-from headwater.chat.openai_messages import message_to_openai, messages_from_openai, wire_arguments
+from headwater.chat.openai_messages import LONGEST_NAME, message_to_openai, messages_from_openai, wire_arguments
 from headwater.chat.profile import DEFAULT_PROFILE, Profile
 from headwater.errors import UsageError
 from headwater.messages import (
@@ -203,3 +203,13 @@ def test_what_was_sent_can_be_brought_along_again(history: list[Message]) -> Non
 def test_what_is_no_message_is_a_usage_error_that_says_where(bad: dict[str, Any], why: str) -> None:
     with pytest.raises(UsageError, match=rf"history\[1\].*{why}"):
         messages_from_openai([{"role": "user", "content": "q"}, bad])
+
+
+@pytest.mark.parametrize(
+    ("called", "sent"), [("look", "look"), ("functions.look", "functions_look"), ("天气", "__"), ("", "unknown")]
+)
+def test_a_name_that_no_endpoint_takes_back_is_made_one(called: str, sent: str) -> None:
+    part = ToolCallPart(call_id="r1c1", id="x", name=called, arguments="{}", args={})
+    assert wire(AssistantMessage(parts=(part,)))["tool_calls"][0]["function"]["name"] == sent
+    long = ToolCallPart(call_id="r1c1", id="x", name="n" * 80, arguments="{}", args={})
+    assert len(wire(AssistantMessage(parts=(long,)))["tool_calls"][0]["function"]["name"]) == LONGEST_NAME

@@ -28,6 +28,8 @@ from headwater.messages import (
 
 _to_json = msgspec.json.Encoder().encode
 _NOT_IN_NAMES = re.compile(r"[^\w.:/-]")
+LONGEST_NAME = 64
+"""Characters that endpoints accept in the name of a function."""
 
 
 def message_to_openai(message: Message, profile: Profile) -> dict[str, Any]:
@@ -82,7 +84,7 @@ def _assistant(message: AssistantMessage, profile: Profile) -> dict[str, Any]:
 
 def _call(call: ToolCallPart) -> dict[str, Any]:
     # A model may call what no endpoint takes back as a name.
-    name = _NOT_IN_NAMES.sub("_", call.name) or "unknown"
+    name = _NOT_IN_NAMES.sub("_", call.name)[:LONGEST_NAME] or "unknown"
     out: dict[str, Any] = {
         "id": call.id,
         "type": "function",
