@@ -27,7 +27,7 @@ from headwater.messages import (
 )
 
 _to_json = msgspec.json.Encoder().encode
-_NOT_IN_NAMES = re.compile(r"[^\w.:/-]")
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 LONGEST_NAME = 64
 """Characters that endpoints accept in the name of a function."""
 
