@@ -173,7 +173,7 @@ def test_the_tools_describe_themselves_and_every_parameter() -> None:
 
 def test_the_board_marks_what_is_finished_and_what_is_next() -> None:
     assert HALF.board == "[x] 0. look\n[>] 1. compare\n[ ] 2. tell"
-    assert plan_note(HALF, offers_tools=True).endswith("call update_plan_progress with 2.")
+    assert plan_note(HALF, offers_tools=True).endswith("call update_plan_progress with next_plan_index 2.")
     assert "update_plan_progress" not in plan_note(HALF, offers_tools=False)
     assert plan_note(Plan(STEPS, 3), offers_tools=True).endswith("answer the user.")
 

@@ -162,8 +162,11 @@ def plan_note(plan: Plan, *, offers_tools: bool) -> str:
         return note
     if plan.is_finished:
         return f"{note}\nAll steps are finished: answer the user."
-    following = plan.index + 1
-    return f"{note}\nStep {plan.index} is next. As soon as it is done, call update_plan_progress with {following}."
+    # What to go on with is the user's request, not the step: the user may have asked for something else since.
+    return (
+        f"{note}\nDo not answer this note: go on with the user's request, with the tools that step {plan.index} needs. "
+        f"Once the step is done, call update_plan_progress with next_plan_index {plan.index + 1}."
+    )
 
 
 def unfinished_note(plan: Plan) -> str:
