@@ -122,7 +122,9 @@ class Guards:
 
     def time_is_up(self) -> Stop | None:
         """How the run ends when its time is over."""
-        return None if self._budget is None else _limit(self._budget.error("seconds"))
+        if self._budget is None or self._budget.seconds is None:
+            return None
+        return _limit(self._budget.error("seconds"))
 
     def _cost_of(self, budget: Budget, spent: Spent) -> float | None:
         """What has been spent, in money; each request is priced once. None: a price is not known."""
