@@ -244,8 +244,9 @@ def test_a_person_is_not_asked_about_a_call_that_could_not_run() -> None:
 
 def test_a_cancel_still_stops_the_tools_of_a_run_that_is_ending() -> None:
     sim = simulate([[*call(0, "write", args(1)), *call(1, "write", args(2)), *finish()]], Budget(tool_calls=1))
-    while not any(isinstance(e, ToolCallEndEvent) for e in sim.events) and not sim.started:
+    while not sim.started:
         sim.step()
+    assert results(sim) == [("write", False, "budget_tool_calls")]
     sim.send(Cancel("stop"))
     assert [s.call_id for s in sim.stopped] == ["r1c1"]
     sim.run()
@@ -302,7 +303,7 @@ def test_the_deadline_cuts_off_a_run_that_another_budget_is_ending() -> None:
     sim.send(Deadline())
     assert [s.call_id for s in sim.stopped] == ["r1c1"]
     sim.run()
-    assert end_of(sim).outcome is Outcome.LIMIT
+    assert kind_of(sim) == "budget_tool_calls"
 
 
 def test_a_run_without_a_budget_of_time_has_no_deadline_and_ignores_one() -> None:
@@ -360,6 +361,15 @@ def test_a_function_prices_each_request_once() -> None:
     sim.run()
     assert kind_of(sim) == "budget_money"
     assert asked == [("scripted", 5), ("scripted", 15), ("scripted", 6)]
+
+
+def test_what_is_asked_of_a_price_list_before_an_attempt_is_made_again_is_not_counted_later() -> None:
+    usage = UsageSeen(Usage(input_tokens=1_000))
+    turn = [*call(0, "write", args()), *used(1_000_000, 0)]
+    sim = simulate([[usage, Fail(BROKEN)], turn, turn, turn], Budget(money=2.0, prices={"scripted": (1.0, 1.0)}))
+    sim.run()
+    assert kind_of(sim) == "budget_money"
+    assert [r.round for r in sim.requests] == [1, 1, 2]
 
 
 @pytest.mark.parametrize("answer", [None, float("nan"), -1.0, "much", ZeroDivisionError()])

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.core.loops import LOOP_HINT, LoopGuard, signature
 from headwater.events import Outcome, RunEndEvent, ToolCallEndEvent
-from headwater.messages import ToolCallPart, UserMessage
+from headwater.messages import ToolCallPart
 from headwater.testing.laws import check_events
 from headwater.tools.tool import tool
 from tests.core.simulate import Simulation, call, finish, text
@@ -108,12 +108,7 @@ def simulate(rounds: list[str], guard: LoopGuard, name: str = "write") -> Simula
 
 def hints(sim: Simulation) -> list[int]:
     """The numbers of the requests that end with the hint."""
-    found: list[int] = []
-    for request in sim.requests:
-        last = request.messages[-1]
-        if isinstance(last, UserMessage) and last.text == LOOP_HINT:
-            found.append(request.request)
-    return found
+    return [r.request for r in sim.requests if any(m.text == LOOP_HINT for m in r.tail)]
 
 
 def test_a_model_that_heeds_the_hint_goes_on_and_the_hint_is_not_kept() -> None:

@@ -201,7 +201,9 @@ class RunMachine:
                     if closing is not None:
                         self._acting.refuse(calls, closing.status, closing.reason, closing.kind)
                     elif not self._acting.start(self._guards.startable(calls, self._out.now)):
-                        return
+                        # What is left over waits for its turn, unless there is no budget for it.
+                        if self._guards.judge(self.record.next_step(self._rules), self._out.now) is None:
+                            return
                 case CloseAction():
                     self._out.emit(ActionEndEvent(*self._out.head(), self.record.acting or ()))
                 case AskHuman(calls=calls) if closing is None:
