@@ -197,13 +197,14 @@ class RunMachine:
             match step:
                 case OpenAction(calls=calls):
                     self._out.emit(ActionStartEvent(*self._out.head(), calls))
+                case RunCalls(calls=calls) if closing is not None:
+                    self._acting.refuse(calls, closing.status, closing.reason, closing.kind)
                 case RunCalls(calls=calls):
-                    if closing is not None:
-                        self._acting.refuse(calls, closing.status, closing.reason, closing.kind)
-                    elif not self._acting.start(self._guards.startable(calls, self._out.now)):
-                        # What is left over waits for its turn, unless there is no budget for it.
-                        if self._guards.judge(self.record.next_step(self._rules), self._out.now) is None:
-                            return
+                    progress = self._acting.start(self._guards.startable(calls, self._out.now))
+                    # What is left over waits for its turn, unless there is no budget for it.
+                    left = self.record.next_step(self._rules)
+                    if not progress and self._guards.judge(left, self._out.now) is None:
+                        return
                 case CloseAction():
                     self._out.emit(ActionEndEvent(*self._out.head(), self.record.acting or ()))
                 case AskHuman(calls=calls) if closing is None:
