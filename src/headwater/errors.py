@@ -39,13 +39,22 @@ ErrorKind = Literal[
     "stream_truncated",
     "max_rounds",
     "max_handoffs",
+    "budget_tokens",
+    "budget_rounds",
+    "budget_tool_calls",
+    "budget_seconds",
+    "budget_money",
+    "loop",
     "session_busy",
     "cancelled",
     "store_error",
     "usage_error",
     "internal_error",
 ]
-"""What went wrong, in the words of the event stream. Stable: interfaces switch on it."""
+"""What went wrong, in the words of the event stream. Stable: interfaces switch on it.
+
+The kinds `budget_...` and `loop` are those of runs that a guard ended: their outcome is `limit`, and nothing is raised.
+"""
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

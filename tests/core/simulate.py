@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from headwater.chat.events import CallArguments, CallName, CallOpen, Finish, ModelEvent, TextDelta, UsageSeen
+from headwater.core.budget import Budget
+from headwater.core.loops import LoopGuard
 from headwater.core.outbox import RunConfig
 from headwater.core.plan import Plan
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
@@ -21,6 +23,7 @@ from headwater.core.signals import (
     ModelEnded,
     ModelFailed,
     ModelSaid,
+    SetDeadline,
     Signal,
     Start,
     StartTool,
@@ -87,6 +90,9 @@ class Simulation:
         kind: AgentKind = AgentKind.REACT,
         planning: bool = False,
         plan_must_finish: bool = False,
+        budget: Budget | None = None,
+        loop: LoopGuard | None = None,
+        fallbacks: tuple[str, ...] = (),
     ) -> None:
         self.turns = list(turns)
         self.outcomes = outcomes or {}
@@ -97,6 +103,8 @@ class Simulation:
         self.stopped: list[StopTool] = []
         self.committed: list[tuple[Message, ...]] = []
         self.kept_plans: list[Plan | None] = []
+        self.deadline: float | None = None
+        """Seconds after which a driver would send `Deadline`."""
         self.now = 100.0
         origin = msgspec.structs.replace(ORIGIN, agent_kind=kind)
         self.machine = RunMachine(
@@ -110,6 +118,9 @@ class Simulation:
                 commits=commits,
                 planning=planning,
                 plan_must_finish=plan_must_finish,
+                budget=budget,
+                loop=loop,
+                fallbacks=fallbacks,
             )
         )
 
@@ -123,6 +134,8 @@ class Simulation:
 
     def _perform(self, command: Command) -> None:
         match command:
+            case SetDeadline(seconds=seconds):
+                self.deadline = seconds
             case CallModel(request=number):
                 self.requests.append(command)
                 turn = self.turns.pop(0) if self.turns else [*text("(out of script)"), *finish()]

@@ -152,7 +152,7 @@ def full() -> list[AgentEvent]:
         ReasonDeltaEvent(*head(), ChatEventType.MEDIA_DONE, "r1b4", media=MEDIA),
         ToolArgsDeltaEvent(*head(), "r1c1", "weather", '{"city":', 15),
         RoundModeEvent(*head(), RoundMode.TOOL_CALL),
-        ReasonDiscardEvent(*head(), 2, "broke off", ERROR),
+        ReasonDiscardEvent(*head(), 2, "broke off", ERROR, USAGE),
         ReasonEndEvent(
             *head(), MESSAGE, RoundMode.TOOL_CALL, FinishReason.TOOL_CALLS, "function_call", USAGE, 1.5, ERROR
         ),

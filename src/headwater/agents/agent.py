@@ -10,14 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+from headwater.agents.checks import resolve_fallback
 from headwater.agents.prompt import prompt_messages
 from headwater.agents.settings import OnLimit, OnPending, OnReject, Overrides, Settings, check_session, override
 from headwater.agents.start import RunPlan, open_resumed, open_run
 from headwater.agents.turns import OnBusy
 from headwater.agents.view import Session, load_session
 from headwater.chat.request import RequestOptions
+from headwater.core.budget import Budget
 from headwater.core.decisions import Decision
 from headwater.core.gate import ApprovalRule, Gate
+from headwater.core.loops import LoopGuard
 from headwater.core.policy import DEFAULT_RETRY, Limits, Retry
 from headwater.drive.handle import Run
 from headwater.drive.ports import Model
@@ -183,7 +186,10 @@ class SimpleAgent(Agent):
     many messages of the session's history the model sees (None: all), cut at the beginning of a turn. `store` keeps
     sessions and events: a path (SQLite), a store object, or None for memory. `options` are further request options;
     `retry` says when a failed request is made again; `buffer` is how many events may wait for a slow reader;
-    `on_busy` says whether a second run on a session waits (`"queue"`) or fails (`"refuse"`). Raises `UsageError`.
+    `on_busy` says whether a second run on a session waits (`"queue"`) or fails (`"refuse"`). `budget` ends a run that
+    has spent it (`headwater.core.budget`). When a request has failed for good, the models of `fallback` are asked, one
+    after the other, for the rest of the run; after visible text only with `Retry(after_output="discard")`. Raises
+    `UsageError`.
     """
 
     def __init__(
@@ -200,6 +206,8 @@ class SimpleAgent(Agent):
         store: str | Path | Store | None = None,
         buffer: int = 256,
         on_busy: OnBusy = "queue",
+        budget: Budget | None = None,
+        fallback: Sequence[str | Model] = (),
     ) -> None:
         settings = Settings(
             model=resolve_model(model),
@@ -210,6 +218,8 @@ class SimpleAgent(Agent):
             window=window,
             buffer=buffer,
             on_busy=on_busy,
+            budget=budget,
+            fallback=resolve_fallback(fallback),
         )
         super().__init__(name, AgentKind.SIMPLE, settings.checked(), store)
 
@@ -225,7 +235,8 @@ class ReActAgent(Agent):
     A call of a tool that `requires_approval`, or for which `needs_approval(name, args)` is true, waits for a person:
     the run ends `suspended`, and `resume` goes on with it. After `approval_expires_in` seconds it counts as refused.
     `on_reject="end"` ends the run (`rejected`) when a person refuses a call. A new prompt dismisses what waits, or is
-    refused with `on_pending="refuse"`.
+    refused with `on_pending="refuse"`. `loop` ends a run that makes the same calls again and again
+    (`headwater.core.loops`).
 
     With `planning` the model gets tools to make a plan, to move on in it and to revise it; the plan goes out with each
     request, and one that is not finished is kept in the session for its next run. With `plan_must_finish` an answer
@@ -258,6 +269,9 @@ class ReActAgent(Agent):
         on_pending: OnPending = "dismiss",
         planning: bool = False,
         plan_must_finish: bool = False,
+        budget: Budget | None = None,
+        loop: LoopGuard | None = None,
+        fallback: Sequence[str | Model] = (),
     ) -> None:
         settings = Settings(
             model=resolve_model(model),
@@ -276,5 +290,8 @@ class ReActAgent(Agent):
             approval_expires_in=approval_expires_in,
             planning=planning,
             plan_must_finish=plan_must_finish,
+            budget=budget,
+            loop=loop,
+            fallback=resolve_fallback(fallback),
         )
         super().__init__(name, AgentKind.REACT, settings.checked(), store)

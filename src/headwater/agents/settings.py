@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
 import msgspec
 
+from headwater.agents.checks import check_budget, check_loop, check_number, resolve_fallback
 from headwater.agents.turns import OnBusy
 from headwater.chat.request import RequestOptions
+from headwater.core.budget import Budget
 from headwater.core.gate import Gate
+from headwater.core.loops import LoopGuard
 from headwater.core.plan import PLAN_TOOL_NAMES
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
 from headwater.drive.ports import Model
@@ -41,6 +45,9 @@ class Settings(msgspec.Struct, frozen=True):
     approval_expires_in: float | None = None
     planning: bool = False
     plan_must_finish: bool = False
+    budget: Budget | None = None
+    loop: LoopGuard | None = None
+    fallback: tuple[Model, ...] = ()
 
     @property
     def may_wait(self) -> bool:
@@ -64,6 +71,8 @@ class Settings(msgspec.Struct, frozen=True):
             raise UsageError(f"on_pending must be 'dismiss' or 'refuse', not {self.on_pending!r}.")
         check_number("approval_expires_in", self.approval_expires_in, least=0, optional=True)
         _check_planning(self)
+        check_budget(self.budget, [model.name for model in (self.model, *self.fallback)])
+        check_loop(self.loop)
         return self
 
 
@@ -84,9 +93,15 @@ class Overrides(TypedDict, total=False):
     on_pending: OnPending
     planning: bool
     plan_must_finish: bool
+    budget: Budget | None
+    loop: LoopGuard | None
+    fallback: Sequence[str | Model]
 
 
-_PLANNING = ("planning", "plan_must_finish")
+_PLAIN = (
+    *("instructions", "retry", "window", "buffer", "on_busy", "on_pending"),
+    *("planning", "plan_must_finish", "budget", "loop"),
+)
 
 
 def _check_retry(retry: object) -> None:
@@ -126,17 +141,6 @@ def check_session(session: object) -> None:
         raise UsageError(f"session {session!r} cannot be stored: {error.reason}.") from None
 
 
-def check_number(name: str, value: Any, *, least: float, whole: bool = False, optional: bool = False) -> None:
-    """Raise `UsageError` unless `value` is a number of at least `least` (or None, where that is allowed)."""
-    if value is None and optional:
-        return
-    kinds = int if whole else int | float
-    if isinstance(value, bool) or not isinstance(value, kinds) or not value >= least:
-        kind = "whole number" if whole else "number"
-        allowed = f"a {kind} of at least {least:g}" + (", or None" if optional else "")
-        raise UsageError(f"{name} must be {allowed}, not {value!r}.")
-
-
 def override(settings: Settings, overrides: Overrides) -> Settings:
     """The settings of one run. Raises `UsageError` for unknown names and values that cannot work."""
     unknown = set(overrides) - set(Overrides.__annotations__)
@@ -144,13 +148,11 @@ def override(settings: Settings, overrides: Overrides) -> Settings:
         known = ", ".join(Overrides.__annotations__)
         raise UsageError(f"Unknown setting {', '.join(sorted(unknown))}; a run may change: {known}.")
     given: dict[str, Any] = dict(overrides)
-    changes = {
-        name: given[name]
-        for name in ("instructions", "retry", "window", "buffer", "on_busy", "on_pending", *_PLANNING)
-        if name in given
-    }
+    changes = {name: given[name] for name in _PLAIN if name in given}
     if "model" in given:
         changes["model"] = resolve_model(given["model"])
+    if "fallback" in given:
+        changes["fallback"] = resolve_fallback(given["fallback"])
     limits = {name: given[name] for name in ("max_rounds", "on_limit") if name in given}
     if limits:
         changes["limits"] = msgspec.structs.replace(settings.limits, **limits)

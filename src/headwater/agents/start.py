@@ -180,6 +180,9 @@ def _config(plan: RunPlan, origin: Origin, session: OpenSession | None, messages
         expires_in=settings.approval_expires_in,
         planning=settings.planning,
         plan_must_finish=settings.plan_must_finish,
+        budget=settings.budget,
+        loop=settings.loop,
+        fallbacks=tuple(model.name for model in settings.fallback),
     )
 
 
@@ -204,5 +207,6 @@ def _driver(plan: RunPlan, machine: RunMachine, session: OpenSession | None, jou
             conversation=session,
             buffer=settings.buffer,
             thread_grace=settings.thread_grace,
+            fallbacks=settings.fallback,
         ),
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from headwater.chat.arguments import parse_arguments
 from headwater.core.decisions import refusal
+from headwater.core.guards import Guards
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.plan import PLAN_TOOL_NAMES, plan_result, read_move
 from headwater.core.round import StreamedCall
@@ -31,7 +32,8 @@ from headwater.tools.tool import Tool
 class Acting:
     """Owns the running attempts, told apart by (call id, attempt)."""
 
-    def __init__(self, config: RunConfig, outbox: Outbox) -> None:
+    def __init__(self, config: RunConfig, outbox: Outbox, guards: Guards) -> None:
+        self._guards = guards
         self._tools = config.tools
         self._plan_tools = PLAN_TOOL_NAMES if config.planning else ()
         self._gate = config.gate
@@ -50,6 +52,8 @@ class Acting:
             return
         tool = self._tools[call.name]
         if self._gate.holds(tool, parsed.args):
+            return
+        if self._guards.holds_early(call.call_id, call.name, parsed.args, self._out.now):
             return
         try:
             arguments = tool.bind(parsed.args)
@@ -142,10 +146,10 @@ class Acting:
         head = (*out.head(), part.call_id, part.name)
         out.emit(ToolCallEndEvent(*head, ToolStatus.OK, plan_result(moved), attempt))
 
-    def refuse(self, calls: Iterable[ToolCallPart], status: ToolStatus, reason: str) -> None:
-        """Close calls that are not going to be run."""
+    def refuse(self, calls: Iterable[ToolCallPart], status: ToolStatus, reason: str, kind: str = "") -> None:
+        """Close calls that are not going to be run; `kind` is the error's (default: the status)."""
         for part in calls:
-            self._refuse(part, status, not_run(reason), str(status))
+            self._refuse(part, status, not_run(reason), kind or str(status))
 
     def _refuse_unread(self, part: ToolCallPart) -> None:
         """Close a call whose arguments could not be read."""

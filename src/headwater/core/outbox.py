@@ -7,7 +7,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from headwater.core.budget import Budget
+from headwater.core.fallback import without_echo
 from headwater.core.gate import Gate
+from headwater.core.loops import LoopGuard
+from headwater.core.plan import PLAN_TOOL_NAMES
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
 from headwater.core.record import Rules, RunRecord
 from headwater.core.round import Numbering
@@ -23,7 +27,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     `prefix` is what the model sees before the run's own messages; `commits` says that there is a session to store
     them in. A call that `gate` holds back waits for a person, at most `expires_in` seconds (None: without end). With
     `planning` the model has the plan tools besides `tools`; `plan_must_finish` does not take an answer at once while
-    steps are open.
+    steps are open. `fallbacks` are the names of further models.
     """
 
     origin: Origin
@@ -38,10 +42,17 @@ class RunConfig(msgspec.Struct, frozen=True):
     expires_in: float | None = None
     planning: bool = False
     plan_must_finish: bool = False
+    budget: Budget | None = None
+    loop: LoopGuard | None = None
+    fallbacks: tuple[str, ...] = ()
 
     @property
     def has_tools(self) -> bool:
         return self.planning or bool(self.tools)
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        return (*self.tools, *(PLAN_TOOL_NAMES if self.planning else ()))
 
     def rules(self) -> Rules:
         return Rules(
@@ -94,6 +105,10 @@ class Outbox:
             self._kept = len(messages)
             self.conversation.extend(new)
             self._note_wire_ids(new)
+
+    def forget_echo(self) -> None:
+        """Send what has been said so far without the opaque fields of the model that said it."""
+        self.conversation = [without_echo(message) for message in self.conversation]
 
     def _note_wire_ids(self, messages: Sequence[Message]) -> None:
         for message in messages:

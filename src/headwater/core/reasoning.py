@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from headwater.core.fallback import Lineup
+from headwater.core.guards import Guards
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.plan import plan_note, unfinished_note
 from headwater.core.record import PLAN_UNFINISHED
@@ -20,16 +22,18 @@ from headwater.events import (
     RoundMode,
     RoundModeEvent,
 )
-from headwater.messages import AssistantMessage, UserMessage, user
+from headwater.messages import AssistantMessage, Usage, UserMessage, user
 
 
 class Reasoning:
     """Owns the open turn. A request's number tells its signals from those of older ones."""
 
-    def __init__(self, config: RunConfig, outbox: Outbox) -> None:
+    def __init__(self, config: RunConfig, outbox: Outbox, guards: Guards) -> None:
         self._config = config
         self._rules = config.rules()
         self._out = outbox
+        self._guards = guards
+        self._models = Lineup((config.model_name, *config.fallbacks))
         self._agent = config.origin.agent
         self._eager_tools = frozenset(
             name
@@ -56,7 +60,7 @@ class Reasoning:
         out = self._out
         self._attempt += 1
         self._started = out.now
-        head = (*out.head(number), self._config.model_name, self._attempt)
+        head = (*out.head(number), self._models.name, self._attempt)
         out.emit(ReasonStartEvent(*head, self._offers_tools, self._again))
         if not self._offers_tools:
             out.events.append(RoundModeEvent(*out.head(), RoundMode.FINAL_ANSWER))
@@ -73,8 +77,8 @@ class Reasoning:
             first_call=before.call_count if before is not None else 0,
             first_block=before.block_count if before is not None else 0,
         )
-        messages, tail = self._out.conversation, self._tail()
-        self._out.commands.append(CallModel(self._request, number, messages, self._offers_tools, delay, tail))
+        messages, tail, model = self._out.conversation, self._tail(), self._models.index
+        self._out.commands.append(CallModel(self._request, number, messages, self._offers_tools, delay, tail, model))
 
     def _tail(self) -> tuple[UserMessage, ...]:
         """What the model is told in this request only: one message, since some endpoints take no two in a row."""
@@ -86,12 +90,19 @@ class Reasoning:
                 notes.append(unfinished_note(plan))
         if config.has_tools and not offers_tools and config.limits.final_instruction:
             notes.append(config.limits.final_instruction)
+        elif offers_tools and (hint := self._guards.hint()):
+            notes.append(hint)
         return (user("\n\n".join(notes)),) if notes else ()
 
     @property
     def is_open(self) -> bool:
         """Whether a turn is open."""
         return self._round is not None
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the open attempt has reported so far."""
+        return None if self._round is None else self._round.usage
 
     def is_current(self, request: int) -> bool:
         """Whether the request is the one whose answer is awaited."""
@@ -143,20 +154,20 @@ class Reasoning:
         """Ask for the connection to be closed: what it says does not count any more."""
         self._out.commands.append(CloseModel(self._request))
 
-    def after_failure(self, error: ErrorInfo) -> tuple[Literal["retry", "discard", "fail"], ErrorInfo, float]:
+    def after_failure(
+        self, error: ErrorInfo
+    ) -> tuple[Literal["retry", "discard", "fallback", "fail"], ErrorInfo, float]:
         """What a failure of the current request calls for, the error with `clean_slate` set, and the pause."""
         current = self._round
         visible = current is not None and current.visible
         error = msgspec.structs.replace(error, clean_slate=not visible)
         self._failures += 1
         delay = self._config.retry.delay(self._failures, error)
-        if delay is None:
+        if visible and self._config.retry.after_output == "fail":
             return "fail", error, 0.0
-        if not visible:
-            return "retry", error, delay
-        if self._config.retry.after_output == "discard":
-            return "discard", error, delay
-        return "fail", error, 0.0
+        if delay is None:
+            return "fallback" if self._models.has_next(error) else "fail", error, 0.0
+        return "discard" if visible else "retry", error, delay
 
     def retry(self, delay: float) -> None:
         """Make the request again; nothing had been given out."""
@@ -169,8 +180,15 @@ class Reasoning:
         if current is None:
             return
         current.close_block(out.now, out.events)
-        out.emit(ReasonDiscardEvent(*out.head(), self._attempt, error.message, error))
+        out.emit(ReasonDiscardEvent(*out.head(), self._attempt, error.message, error, current.usage))
         self._begin_attempt(current.number, current, delay)
+
+    def fall_back(self, error: ErrorInfo) -> None:
+        """Withdraw the attempt and ask the next model; it gets retries of its own."""
+        if self._models.advance():
+            self._out.forget_echo()
+        self._failures = 0
+        self.discard(error, 0.0)
 
     def _wire_ids(self, current: Round) -> dict[str, str]:
         """For each call the provider's id if it is unique in the conversation, else one of ours that is."""

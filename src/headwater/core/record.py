@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from headwater.core.budget import Spent
 from headwater.core.plan import Plan
 from headwater.core.policy import Limits
 from headwater.errors import ErrorInfo
@@ -112,9 +113,12 @@ class RunRecord:
         """What the run added to the conversation, its input first."""
         self.round = 0
         self.usage = Usage()
+        self.spent = Spent()
         self.turns = 0
         self.outcome: Outcome | None = None
         self.last_turn: ReasonEndEvent | None = None
+        self.rounds: list[tuple[ToolCallPart, ...]] = []
+        """The calls of each finished turn, as the model made them."""
         self.calls: dict[str, ToolCallPart] = {}
         self.attempts: dict[str, int] = {}
         self.running: set[str] = set()
@@ -133,6 +137,7 @@ class RunRecord:
 
     def apply(self, event: AgentEvent) -> None:
         """Take the next event of this run; events of other runs must not be given."""
+        self.spent = self.spent.after(event)
         match event:
             case RunStartEvent(input=messages, plan=steps, plan_index=index):
                 self.outcome = None
@@ -147,8 +152,9 @@ class RunRecord:
                 self._reasoning = True
                 if again == PLAN_UNFINISHED:
                     self._asked_to_finish = True
-            case ReasonDiscardEvent():
+            case ReasonDiscardEvent(usage=usage):
                 self._reasoning = False
+                self.usage = self.usage if usage is None else self.usage + usage
                 self._clear_calls()
             case ReasonEndEvent():
                 self._end_turn(event)
@@ -188,6 +194,7 @@ class RunRecord:
             self.usage = self.usage + event.usage
         if event.message.parts:
             self.messages.append(event.message)
+        self.rounds.append(event.message.calls)
         self.calls = {part.call_id: part for part in event.message.calls}
         for part in event.message.calls:
             if event.finish_reason is FinishReason.ERROR or self.is_void(part):

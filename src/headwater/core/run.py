@@ -16,6 +16,7 @@ import msgspec
 
 from headwater.core.acting import Acting
 from headwater.core.decisions import Allowed, Decided, digest_of
+from headwater.core.guards import Guards, Stop
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.reasoning import Reasoning
 from headwater.core.record import AskHuman, AskModel, CloseAction, EndRun, OpenAction, RunCalls, RunRecord, Wait
@@ -25,12 +26,14 @@ from headwater.core.signals import (
     Command,
     Commit,
     Committed,
+    Deadline,
     Dismiss,
     Fail,
     ModelEnded,
     ModelFailed,
     ModelSaid,
     Resume,
+    SetDeadline,
     Signal,
     Start,
     ToolEmitted,
@@ -55,12 +58,22 @@ from headwater.messages import ToolCallPart
 
 
 class _Closing(msgspec.Struct, frozen=True):
-    """The run is being ended before its time: with which outcome, and what open calls are told."""
+    """The run is being ended before its time: with which outcome, and what open calls are told.
+
+    `kind` is that of their errors (default: the status). Where the end is `soft`, tools that run may go on.
+    """
 
     outcome: Outcome
     error: ErrorInfo | None
     status: ToolStatus
     reason: str
+    kind: str = ""
+    soft: bool = False
+
+
+def _stopped(stop: Stop) -> _Closing:
+    error = stop.error
+    return _Closing(stop.outcome, error, ToolStatus.SKIPPED, error.message.rstrip("."), error.kind, soft=True)
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -82,8 +95,9 @@ class RunMachine:
         self.ended = False
         self._rules = config.rules()
         self._out = Outbox(config, numbering or Numbering(), record or RunRecord())
-        self._reasoning = Reasoning(config, self._out)
-        self._acting = Acting(config, self._out)
+        self._guards = Guards(self.record, config.tool_names, config.budget, config.loop)
+        self._reasoning = Reasoning(config, self._out, self._guards)
+        self._acting = Acting(config, self._out, self._guards)
         self._closing: _Closing | None = None
         self._ending: _End | None = None
         self._started: float | None = None
@@ -122,6 +136,9 @@ class RunMachine:
                     self._close(_Closing(Outcome.CANCELLED, error, ToolStatus.CANCELLED, "the run was cancelled"))
                 case Fail(error=error):
                     self._close(_Closing(Outcome.FAILED, error, ToolStatus.INTERRUPTED, "the run failed"))
+                case Deadline():
+                    if (stop := self._guards.time_is_up()) is not None:
+                        self._close(_stopped(stop))
                 case Committed(error=error):
                     self._committed(error)
                 case Start():
@@ -144,7 +161,12 @@ class RunMachine:
             cancelled = signal.error.kind == "cancelled"
             self._end(_End(Outcome.CANCELLED if cancelled else Outcome.FAILED, signal.error))
         else:
+            self._set_deadline()
             self._advance()
+
+    def _set_deadline(self) -> None:
+        if self._closing is None and (seconds := self._guards.seconds_left(self._out.now)) is not None:
+            self._out.commands.append(SetDeadline(seconds))
 
     def _resume(self, decisions: tuple[Decided, ...]) -> None:
         if self._started is not None:
@@ -156,6 +178,7 @@ class RunMachine:
             out.emit(HITLDecidedEvent(*out.head(), one.call_id, one.decision, one.args, one.comment, one.by))
             if one.allowed is not None:
                 self._allowed.append(one.allowed)
+        self._set_deadline()
         self._advance()
 
     def _dismiss(self, reason: str) -> None:
@@ -167,14 +190,20 @@ class RunMachine:
     def _advance(self) -> None:
         """Do what the record says comes next, until something has to be waited for."""
         while self._ending is None:
+            step = self.record.next_step(self._rules)
+            if self._closing is None and (stop := self._guards.judge(step, self._out.now)) is not None:
+                self._closing = _stopped(stop)
             closing = self._closing
-            match self.record.next_step(self._rules):
+            match step:
                 case OpenAction(calls=calls):
                     self._out.emit(ActionStartEvent(*self._out.head(), calls))
+                case RunCalls(calls=calls) if closing is not None:
+                    self._acting.refuse(calls, closing.status, closing.reason, closing.kind)
                 case RunCalls(calls=calls):
-                    if closing is not None:
-                        self._acting.refuse(calls, closing.status, closing.reason)
-                    elif not self._acting.start(calls):
+                    progress = self._acting.start(self._guards.startable(calls, self._out.now))
+                    # What is left over waits for its turn, unless there is no budget for it.
+                    left = self.record.next_step(self._rules)
+                    if not progress and self._guards.judge(left, self._out.now) is None:
                         return
                 case CloseAction():
                     self._out.emit(ActionEndEvent(*self._out.head(), self.record.acting or ()))
@@ -223,12 +252,22 @@ class RunMachine:
 
     def _model_failed(self, error: ErrorInfo) -> None:
         what, error, delay = self._reasoning.after_failure(error)
+        if what != "fail":
+            stop = self._guards.before_request(self._out.now, usage=self._reasoning.usage)
+            if stop is not None:  # the attempt is as far as the run gets
+                self._closing = _stopped(stop)
+                self._finish_turn(stop.error, FinishReason.CANCELLED)
+                self._advance()
+                return
         match what:
             case "retry":
                 self._reasoning.retry(delay)
             case "discard":
                 self._acting.void_all()
                 self._reasoning.discard(error, delay)
+            case "fallback":
+                self._acting.void_all()
+                self._reasoning.fall_back(error)
             case "fail":
                 reason = "the model's turn failed"
                 self._closing = _Closing(Outcome.FAILED, error, ToolStatus.INTERRUPTED, reason)
@@ -237,15 +276,18 @@ class RunMachine:
 
     def _close(self, closing: _Closing) -> None:
         """End the run before its time: cut the turn, stop the tools, close what is open."""
-        if self._closing is not None or self._started is None:
+        before = self._closing
+        if self._started is None or (before is not None and not before.soft):
             return
-        self._closing = closing
+        if before is not None and closing.outcome is Outcome.LIMIT:
+            closing = before  # a run that one budget has ended is not ended by another, but cut off
+        self._closing = msgspec.structs.replace(closing, soft=False)
         if self._ending is not None and closing.outcome is Outcome.FAILED:
             # A cancel comes too late for a run that is being stored; that something broke must still be told.
             self._ending = _End(closing.outcome, closing.error)
         if self._reasoning.is_open:
             self._reasoning.close_request()
-            cut = FinishReason.CANCELLED if closing.outcome is Outcome.CANCELLED else FinishReason.ERROR
+            cut = FinishReason.ERROR if closing.outcome is Outcome.FAILED else FinishReason.CANCELLED
             self._finish_turn(closing.error, cut)
         self._acting.stop_all()
         self._advance()

@@ -101,6 +101,10 @@ class Fail(msgspec.Struct, frozen=True):
     error: ErrorInfo
 
 
+class Deadline(msgspec.Struct, frozen=True):
+    """The time that the run asked for with `SetDeadline` is over."""
+
+
 class Committed(msgspec.Struct, frozen=True):
     """The run's messages are stored, or could not be (`error`)."""
 
@@ -119,6 +123,7 @@ Signal: TypeAlias = (
     | ToolEnded
     | Cancel
     | Fail
+    | Deadline
     | Committed
 )
 
@@ -126,7 +131,8 @@ Signal: TypeAlias = (
 class CallModel(msgspec.Struct, frozen=True):
     """Make a model request after `delay` seconds.
 
-    `messages` is the conversation to send; the list only grows. `tail` goes after it in this request only.
+    `messages` is the conversation to send; the list only grows. `tail` goes after it in this request only. `model` is
+    0 for the run's model, 1 for its first fallback, and so on.
     """
 
     request: int
@@ -135,6 +141,13 @@ class CallModel(msgspec.Struct, frozen=True):
     offers_tools: bool
     delay: float = 0.0
     tail: tuple[Message, ...] = ()
+    model: int = 0
+
+
+class SetDeadline(msgspec.Struct, frozen=True):
+    """After `seconds` stop the model and the tools, whoever reads, and send `Deadline`. At most one in a segment."""
+
+    seconds: float
 
 
 class CloseModel(msgspec.Struct, frozen=True):
@@ -174,4 +187,4 @@ class Commit(msgspec.Struct, frozen=True):
     plan: Plan | None = None
 
 
-Command: TypeAlias = CallModel | CloseModel | StartTool | StopTool | Commit
+Command: TypeAlias = SetDeadline | CallModel | CloseModel | StartTool | StopTool | Commit

@@ -24,17 +24,20 @@ from headwater.core.signals import (
     Command,
     Commit,
     Committed,
+    Deadline,
     Dismiss,
     Fail,
     ModelEnded,
     ModelFailed,
     ModelSaid,
     Resume,
+    SetDeadline,
     Signal,
     Start,
     StartTool,
     StopTool,
 )
+from headwater.drive.deaf import wait_for_all
 from headwater.drive.executor import ToolExecution
 from headwater.drive.live import Closable, enlist
 from headwater.drive.opening import INSIDE
@@ -45,9 +48,6 @@ from headwater.events import AgentEvent
 
 JITTER = 0.25
 """Retries wait up to this part longer than asked, so that many clients do not come back at once."""
-
-_deaf: set[asyncio.Task[None]] = set()
-"""Requests of models that did not end when they were cancelled. The loop holds tasks weakly."""
 
 
 class Driver:
@@ -79,6 +79,8 @@ class Driver:
         self._executions: dict[tuple[str, int], ToolExecution] = {}
         self._cache: dict[str, Any] = {}
         self._abandoned: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._late = False
         config.context.run(self._mark)
 
     def _mark(self) -> None:
@@ -206,8 +208,19 @@ class Driver:
         self.machine.ended = True
         self._inbox.clear()
         self._commands.clear()
+        self._stop_tools()
+
+    def _stop_tools(self) -> None:
         for execution in list(self._executions.values()):
             execution.stop("cancelled")
+
+    def _time_is_up(self) -> None:
+        """What runs is stopped now, and not only when somebody reads; the machine hears of the deadline first."""
+        self._late = True
+        self._push(Deadline())
+        if self._request_task is not None:
+            self._request_task.cancel()
+        self._stop_tools()
 
     def _journal_failed(self, error: StoreError) -> None:
         """A run whose events cannot be kept is ended; what is known goes to the reader all the same.
@@ -231,15 +244,17 @@ class Driver:
         while commands:
             command = commands.popleft()
             match command:
+                case SetDeadline(seconds=seconds):
+                    self._deadline = self._loop.call_later(seconds, self._time_is_up)
                 case CallModel(request=request):
-                    if request not in taken_back:
+                    if request not in taken_back and not self._late:
                         self._ask(command)
                 case CloseModel():
                     if self._request_task is not None:
                         self._request_task.cancel()
                 case StartTool(call_id=call_id, attempt=attempt):
                     execution = self._prepare(command)
-                    if (call_id, attempt) not in taken_back:
+                    if (call_id, attempt) not in taken_back and not self._late:
                         execution.start()
                 case StopTool(call_id=call_id, attempt=attempt, why=why):
                     execution = self._executions.get((call_id, attempt))
@@ -253,16 +268,10 @@ class Driver:
 
         A model that does not end when it is cancelled is waited for as long as a tool, and given up.
         """
-        if self._request_task is not None:
-            self._request_task.cancel()
-        while self._tasks:
-            done, pending = await asyncio.wait(self._tasks, timeout=self._config.thread_grace)
-            self._tasks -= done
-            if not done:
-                _deaf.update(pending)
-                for task in pending:
-                    task.add_done_callback(_deaf.discard)
-                break
+        for running in (self._deadline, self._request_task):
+            if running is not None:
+                running.cancel()
+        await wait_for_all(self._tasks, self._config.thread_grace)
         while self._executions:
             self._waiter = self._loop.create_future()
             try:
@@ -308,12 +317,14 @@ class Driver:
 
     def _ask(self, command: CallModel) -> None:
         # If the run has cancelled the request this is stale news; if it came from elsewhere, nobody else would tell.
-        message = f"The request to the model {self._config.model.name!r} was cancelled, and not by the run."
-        failed = ModelFailed(command.request, ErrorInfo(kind="internal_error", message=message))
+        name = self._config.models[command.model].name
+        message = f"The request to the model {name!r} was cancelled, and not by the run."
+        failed = ModelFailed(command.request, ErrorInfo(kind="internal_error", message=message, code="cancelled"))
         self._request_task = self._spawn(self._read_model(command), lambda: self._push(failed))
 
     async def _read_model(self, command: CallModel) -> None:
         config, number = self._config, command.request
+        model = config.models[command.model]
         request = ModelRequest(
             messages=command.messages,
             tools=config.tools if command.offers_tools else (),
@@ -324,7 +335,7 @@ class Driver:
         try:
             if command.delay:
                 await asyncio.sleep(command.delay * (1 + JITTER * random.random()))
-            stream = config.model.stream(request)
+            stream = model.stream(request)
             try:
                 async for batch in stream:
                     self._backlog += len(batch)
@@ -338,7 +349,7 @@ class Driver:
         except ModelError as error:
             self._push(ModelFailed(number, error.info()))
         except Exception as error:  # noqa: BLE001 a user's model may raise anything; it becomes the run's error
-            message = f"The model {config.model.name!r} raised {type(error).__name__}: {error}"
+            message = f"The model {model.name!r} raised {type(error).__name__}: {error}"
             self._push(ModelFailed(number, ErrorInfo(kind="internal_error", message=message)))
         else:
             self._push(ModelEnded(number))

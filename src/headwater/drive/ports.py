@@ -62,6 +62,7 @@ class Conversation(Protocol):
 
 class DriverConfig(msgspec.Struct, frozen=True):
     """What a driver needs besides its machine. `buffer` is events, `thread_grace` seconds.
+    `fallbacks` are asked after `model`.
 
     Tools and model run in copies of `context`, which belongs to the run: the driver notes in it which run that is.
     """
@@ -76,3 +77,9 @@ class DriverConfig(msgspec.Struct, frozen=True):
     buffer: int = 256
     thread_grace: float = 2.0
     clock: Callable[[], float] = time.time
+    fallbacks: tuple[Model, ...] = ()
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """All models, by the number a `CallModel` names them with."""
+        return (self.model, *self.fallbacks)

@@ -48,8 +48,9 @@ class Response(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a run comes to.
 
     `text` is the answer's visible text, `message` the whole last turn. `rounds` counts model turns, `usage` is the sum
-    over them. `error` says why a run failed; `plan` holds the steps of the plan, if there is one, of which the first
-    `plan_index` are finished; `pending` is what a suspended run waits for.
+    over them and over what was discarded. `error` says why a run failed, or which budget or guard ended it; `plan`
+    holds the steps of the plan, if there is one, of which the first `plan_index` are finished; `pending` is what a
+    suspended run waits for.
     """
 
     text: str
@@ -155,11 +156,15 @@ class RoundModeEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reas
 
 
 class ReasonDiscardEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.discard"):
-    """The attempt is withdrawn: its blocks and calls are void. It ends the attempt's interval."""
+    """The attempt is withdrawn: its blocks and calls are void. It ends the attempt's interval.
+
+    `usage` is what it cost all the same, if that is known.
+    """
 
     attempt: int
     reason: str
     error: ErrorInfo | None = None
+    usage: Usage | None = None
 
 
 class ReasonEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.end"):

@@ -126,6 +126,7 @@ class RunCheck:
                     self.say(f"the eager call {call_id} is still running at reason.discard")
                 self._discarded = event.attempt
                 self._turn = None
+                self.usage = self.usage + (event.usage or Usage())
             case ReasonEndEvent():
                 turn.end(event)
                 self._turn = None

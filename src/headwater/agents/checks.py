@@ -1,0 +1,60 @@
+"""Whether the values of an agent's settings can work. Everything here raises `UsageError`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from headwater.core.budget import Budget, unpriced
+from headwater.core.loops import LoopGuard
+from headwater.drive.ports import Model
+from headwater.drive.resolve import resolve_model
+from headwater.errors import UsageError
+
+
+def check_number(name: str, value: Any, *, least: float, whole: bool = False, optional: bool = False) -> None:
+    """Raise unless `value` is a number of at least `least` (or None, where that is allowed)."""
+    if value is None and optional:
+        return
+    kinds = int if whole else int | float
+    if isinstance(value, bool) or not isinstance(value, kinds) or not value >= least:
+        kind = "whole number" if whole else "number"
+        allowed = f"a {kind} of at least {least:g}" + (", or None" if optional else "")
+        raise UsageError(f"{name} must be {allowed}, not {value!r}.")
+
+
+def check_budget(budget: object, models: Sequence[str]) -> None:
+    """Raise unless `budget` is None or a `Budget` that can be kept; `models` are those that may be asked."""
+    if budget is None:
+        return
+    if not isinstance(budget, Budget):
+        raise UsageError(f"budget must be a Budget, such as Budget(tokens=50_000), or None, not {budget!r}.")
+    for name in ("tokens", "rounds", "tool_calls"):
+        check_number(f"budget.{name}", getattr(budget, name), least=0, whole=True, optional=True)
+    for name in ("seconds", "money"):
+        check_number(f"budget.{name}", getattr(budget, name), least=0, optional=True)
+    unknown = ", ".join(map(repr, unpriced(budget, models)))
+    if unknown:
+        raise UsageError(
+            f"budget.money needs the price of every model that may be asked, and that of {unknown} is not known: add "
+            "it to budget.prices, as Price(input=..., output=...) per million tokens."
+        )
+
+
+def check_loop(loop: object) -> None:
+    """Raise unless `loop` is None or a `LoopGuard` that can find something."""
+    if loop is None:
+        return
+    if not isinstance(loop, LoopGuard):
+        raise UsageError(f"loop must be a LoopGuard, such as LoopGuard(repeats=3), or None, not {loop!r}.")
+    check_number("loop.repeats", loop.repeats, least=2, whole=True)
+    check_number("loop.window", loop.window, least=loop.repeats, whole=True, optional=True)
+    if isinstance(loop.ignore, str):
+        raise UsageError(f"loop.ignore must be several names of tools, such as ({loop.ignore!r},).")
+
+
+def resolve_fallback(fallback: object) -> tuple[Model, ...]:
+    """The models that are asked when the first one has failed."""
+    if not isinstance(fallback, list | tuple):
+        raise UsageError(f"fallback must be a list of models, such as [{fallback!r}].")
+    return tuple(resolve_model(model) for model in cast("list[str | Model]", fallback))
