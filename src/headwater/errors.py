@@ -105,7 +105,8 @@ class DecisionError(HeadwaterError):
     """A decision about a waiting call may not stand; nothing was changed.
 
     `kind` is `unknown_call`, `already_decided`, `digest_mismatch`, `invalid_arguments`, `unknown_run` (nothing waits
-    there) or `pending` (a new prompt was refused because something waits).
+    there), `nothing_decided` (no decision was given and nothing has expired), `pending` (a new prompt was refused
+    because something waits) or `running` (the run goes on in another process, or its process died: see `recover`).
     """
 
     def __init__(self, message: str, *, kind: str) -> None:

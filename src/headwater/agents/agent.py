@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from headwater.agents.checks import resolve_fallback
+from headwater.agents.parts import RunPlan
 from headwater.agents.prompt import prompt_messages
+from headwater.agents.resuming import Target, open_resumed
 from headwater.agents.settings import OnLimit, OnPending, OnReject, Overrides, Settings, check_session, override
-from headwater.agents.start import RunPlan, open_resumed, open_run
+from headwater.agents.start import open_run
 from headwater.agents.turns import OnBusy
 from headwater.agents.view import Session, load_session
 from headwater.chat.request import RequestOptions
 from headwater.core.budget import Budget
-from headwater.core.decisions import Decision
+from headwater.core.decisions import Decision, check_decisions
 from headwater.core.gate import ApprovalRule, Gate
 from headwater.core.loops import LoopGuard
 from headwater.core.policy import DEFAULT_RETRY, Limits, Retry
@@ -97,11 +99,12 @@ class Agent:
         *,
         session: str | None = None,
         run_id: str = "",
+        recover: bool = False,
         deps: Any = None,
         **overrides: Unpack[Overrides],
     ) -> Response:
         """Go on with a suspended run and return what it comes to; blocks. See `resume_stream`."""
-        run = self.resume_stream(decisions, session=session, run_id=run_id, deps=deps, **overrides)
+        run = self.resume_stream(decisions, session=session, run_id=run_id, recover=recover, deps=deps, **overrides)
         return run_sync(lambda: _finish(run))
 
     async def resume_async(
@@ -110,11 +113,14 @@ class Agent:
         *,
         session: str | None = None,
         run_id: str = "",
+        recover: bool = False,
         deps: Any = None,
         **overrides: Unpack[Overrides],
     ) -> Response:
         """Go on with a suspended run and return what it comes to. See `resume_stream`."""
-        return await _finish(self.resume_stream(decisions, session=session, run_id=run_id, deps=deps, **overrides))
+        return await _finish(
+            self.resume_stream(decisions, session=session, run_id=run_id, recover=recover, deps=deps, **overrides)
+        )
 
     def resume_stream(
         self,
@@ -122,6 +128,7 @@ class Agent:
         *,
         session: str | None = None,
         run_id: str = "",
+        recover: bool = False,
         deps: Any = None,
         **overrides: Unpack[Overrides],
     ) -> Run:
@@ -130,13 +137,19 @@ class Agent:
         `decisions` are about all of what waits or some of it; the model is asked again when every call of the round
         has its result. The run is the one that waits in `session`, or `run_id` for a run without a session; this
         works in any process that has the agent's store. When the run is first read, `DecisionError` is raised if
-        nothing waits or a decision may not stand; then nothing has changed.
+        nothing waits or a decision may not stand; then nothing has changed. Without decisions only what has expired is
+        settled.
+
+        A run whose process died while it went on is refused (`running`), since it cannot be told from one that still
+        goes on. `recover=True` says that it died: calls that had not begun are run, calls that were running are run
+        again if their tool's effect is `read` or `idempotent`, and end `unknown` if it is `write`.
         """
         check_session(session)
         if session is None and not run_id:
             raise UsageError("Say which run goes on: session=... or run_id=...")
         settings = override(self.settings, overrides) if overrides else self.settings
-        return Run(run_id, partial(open_resumed, self._plan(settings, deps), session or "", run_id, decisions))
+        target = Target(session or "", run_id, check_decisions(decisions), recover)
+        return Run(run_id, partial(open_resumed, self._plan(settings, deps), target))
 
     def _plan(self, settings: Settings, deps: Any) -> RunPlan:
         return RunPlan(

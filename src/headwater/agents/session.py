@@ -12,6 +12,7 @@ from headwater.agents.turns import OnBusy, Turn, take_turn
 from headwater.core.signals import Commit
 from headwater.drive.opening import Opening
 from headwater.errors import VersionConflict
+from headwater.messages import Message
 from headwater.store.base import SessionData, SessionStore
 
 CONFLICTS = 100
@@ -31,6 +32,8 @@ class OpenSession:
         self._store = store
         self._turn = turn
         self._asked: Commit | None = None
+        self.recovers = False
+        """Whether the run's process died, so that its messages may be stored already."""
 
     @classmethod
     async def open(
@@ -50,9 +53,9 @@ class OpenSession:
         """The run that waits in the session, its rules, its plan."""
         return SessionState.of(self.data.data)
 
-    def lend(self) -> OpenSession:
+    def lend(self, run_id: str = "") -> OpenSession:
         """The same session for another run that ends before this one begins; its release changes nothing."""
-        return OpenSession(self._store, None, self.data, "")
+        return OpenSession(self._store, None, self.data, run_id)
 
     async def reload(self) -> None:
         """Load the session anew; the turn stays."""
@@ -69,7 +72,7 @@ class OpenSession:
             with store_errors(f"committing to session {session_id!r}"):
                 try:
                     version, data = self.data.version, self._changed(commit)
-                    await self._store.commit(session_id, version, append=commit.messages, data=data)
+                    await self._store.commit(session_id, version, append=self._new(commit), data=data)
                 except VersionConflict:
                     if attempt == CONFLICTS - 1:
                         raise
@@ -83,6 +86,11 @@ class OpenSession:
         await self.reload()
         stored = self.data.messages
         return bool(new) and any(stored[i : i + len(new)] == new for i in range(count, len(stored)))
+
+    def _new(self, commit: Commit) -> tuple[Message, ...]:
+        """The commit's messages, unless the process that died had stored them and not yet said so in the log."""
+        messages = commit.messages
+        return () if self.recovers and messages and self.data.messages[-len(messages) :] == messages else messages
 
     def _changed(self, commit: Commit) -> dict[str, Any] | None:
         """The session's data after a commit; None if it stays."""

@@ -46,4 +46,5 @@ async def load_session(store: Store, session_id: str) -> Session:
     run_id = state.pending.run_id
     record = rebuild(await store.read(run_id), run_id)
     messages = (*data.messages, *record.messages)
-    return msgspec.structs.replace(view, messages=messages, pending=state.pending.tasks, run_id=run_id)
+    pending = tuple(task for task in state.pending.tasks if task.call_id in record.pending)
+    return msgspec.structs.replace(view, messages=messages, pending=pending, run_id=run_id)

@@ -7,6 +7,7 @@ from typing import Any
 
 from headwater.chat.arguments import parse_arguments
 from headwater.core.decisions import refusal
+from headwater.core.gate import Gate
 from headwater.core.guards import Guards
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.plan import PLAN_TOOL_NAMES, plan_result, read_move
@@ -40,6 +41,10 @@ class Acting:
         self._out = outbox
         self._running: dict[tuple[str, int], str] = {}
         self._serial: tuple[str, int] | None = None
+
+    def allow(self, gate: Gate) -> None:
+        """From now on `gate` says what waits."""
+        self._gate = gate
 
     # -- eager attempts -----------------------------------------------------------------------------------------
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from headwater.errors import DecisionError, ToolArgumentsError
+from headwater.errors import DecisionError, ToolArgumentsError, UsageError
 from headwater.events import HITLTask
 from headwater.tools.tool import Tool
 
@@ -65,6 +65,16 @@ class Always(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decisio
 
 
 Decision: TypeAlias = Approve | Reject | Skip | Respond | Always
+
+
+def check_decisions(decisions: object) -> tuple[Decision, ...]:
+    """The decisions as a tuple; raises `UsageError` for what is no sequence of decisions."""
+    if isinstance(decisions, list | tuple):
+        items = cast("Sequence[object]", decisions)
+        good = [item for item in items if isinstance(item, Decision)]
+        if len(good) == len(items):
+            return tuple(good)
+    raise UsageError(f"decisions must be a list of Approve, Reject, Skip, Respond or Always, not {decisions!r}.")
 
 
 class Allowed(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -22,6 +22,10 @@ class Gate(msgspec.Struct, frozen=True):
     rule: ApprovalRule | None = None
     allowed: tuple[Allowed, ...] = ()
 
+    def allowing(self, rules: Iterable[Allowed]) -> Gate:
+        """This gate with more that it lets through."""
+        return msgspec.structs.replace(self, allowed=(*self.allowed, *rules))
+
     def holds(self, tool: Tool[..., Any], args: dict[str, Any]) -> bool:
         """Whether a person has to agree. A predicate that fails could not say no, so the answer is yes."""
         if any(rule.covers(tool.name, args) for rule in self.allowed):
@@ -35,9 +39,18 @@ class Gate(msgspec.Struct, frozen=True):
             return True
 
     def waits(self, tools: Mapping[str, Tool[..., Any]]) -> Callable[[ToolCallPart], bool]:
-        """A predicate over calls; one that could not be run anyway waits for nobody."""
+        """A predicate over calls, by call id: the first answer stands, since a user's rule need not give it twice.
+
+        A call that could not be run anyway waits for nobody.
+        """
+        known: dict[str, bool] = {}
 
         def waits(part: ToolCallPart) -> bool:
+            if part.call_id not in known:
+                known[part.call_id] = must_wait(part)
+            return known[part.call_id]
+
+        def must_wait(part: ToolCallPart) -> bool:
             tool = tools.get(part.name)
             if tool is None or part.args is None or not self.holds(tool, part.args):
                 return False

@@ -50,7 +50,9 @@ class Reasoning:
 
     def begin(self, number: int, *, offers_tools: bool, again: str = "") -> None:
         """Start the turn of round `number`; `again` as in `ReasonStartEvent`."""
-        self._attempt = 0
+        record = self._out.record
+        # After a crash the round goes on behind the attempt that it cut off.
+        self._attempt = record.attempt if number == record.round else 0
         self._failures = 0
         self._offers_tools = offers_tools
         self._again = again
@@ -68,14 +70,15 @@ class Reasoning:
 
     def _ask(self, number: int, before: Round | None, delay: float) -> None:
         self._request += 1
+        record = self._out.record
         self._round = Round(
             number,
             origin=self._config.origin,
             numbering=self._out.numbering,
             offers_tools=self._offers_tools,
             eager_tools=self._eager_tools,
-            first_call=before.call_count if before is not None else 0,
-            first_block=before.block_count if before is not None else 0,
+            first_call=before.call_count if before is not None else len(record.named),
+            first_block=before.block_count if before is not None else record.blocks,
         )
         messages, tail, model = self._out.conversation, self._tail(), self._models.index
         self._out.commands.append(CallModel(self._request, number, messages, self._offers_tools, delay, tail, model))

@@ -7,7 +7,7 @@ history is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,7 @@ from headwater.events import (
     ActionEndEvent,
     ActionStartEvent,
     AgentEvent,
+    ChatEventType,
     FinishReason,
     HITLDecidedEvent,
     HITLPendingEvent,
@@ -26,17 +27,28 @@ from headwater.events import (
     Origin,
     Outcome,
     PlanEvent,
+    ReasonDeltaEvent,
     ReasonDiscardEvent,
     ReasonEndEvent,
     ReasonStartEvent,
     Response,
     RunEndEvent,
     RunStartEvent,
+    ToolArgsDeltaEvent,
     ToolCallEndEvent,
     ToolCallStartEvent,
     ToolStatus,
 )
 from headwater.messages import AssistantMessage, Message, ToolCallPart, ToolMessage, Usage
+
+_OPENING = frozenset(
+    {
+        ChatEventType.TEXT_START,
+        ChatEventType.THINKING_START,
+        ChatEventType.REFUSAL_START,
+        ChatEventType.MEDIA_DONE,
+    }
+)
 
 
 def _never(part: ToolCallPart) -> bool:
@@ -130,8 +142,14 @@ class RunRecord:
         self.decided: dict[str, HITLDecidedEvent] = {}
         self.plan: Plan | None = None
         self._asked_to_finish = False
-        self._started_with: dict[str, dict[str, Any] | None] = {}
-        self._reasoning = False
+        self.starts: dict[str, ToolCallStartEvent] = {}
+        """The last start of each call of the round."""
+        self.attempt = 0
+        """The last attempt of the round's model turn."""
+        self.blocks = 0
+        self.named: dict[str, None] = {}
+        """Blocks and calls that the round's attempts have streamed, as far as deltas are in the log."""
+        self.is_reasoning = False
         self._acted: set[str] = set()
         self._asked: set[str] = set()
 
@@ -145,27 +163,31 @@ class RunRecord:
                 self.messages.extend(messages)
                 if steps:
                     self.plan = Plan(steps, index)
-            case ReasonStartEvent(round=number, again=again):
+            case ReasonStartEvent(round=number, again=again, attempt=attempt):
                 if number != self.round:
                     self._clear_calls()
+                    self.blocks = 0
+                    self.named = {}
                 self.round = number
-                self._reasoning = True
+                self.attempt = attempt
+                self.is_reasoning = True
                 if again == PLAN_UNFINISHED:
                     self._asked_to_finish = True
             case ReasonDiscardEvent(usage=usage):
-                self._reasoning = False
+                self.is_reasoning = False
                 self.usage = self.usage if usage is None else self.usage + usage
                 self._clear_calls()
             case ReasonEndEvent():
                 self._end_turn(event)
-            case ToolCallStartEvent(call_id=call_id, attempt=attempt, args=args):
+            case ToolCallStartEvent(call_id=call_id, attempt=attempt):
                 self.attempts[call_id] = attempt
-                self._started_with[call_id] = args
+                self.starts[call_id] = event
                 self.running.add(call_id)
                 self.ends.pop(call_id, None)
             case ToolCallEndEvent(call_id=call_id):
                 self.running.discard(call_id)
-                self.ends[call_id] = event
+                if event.status is not ToolStatus.SUSPENDED:  # which is no result: there will be another attempt
+                    self.ends[call_id] = event
             case ActionStartEvent(calls=calls):
                 self.acting = tuple(part.call_id for part in calls)
             case ActionEndEvent(calls=call_ids):
@@ -183,11 +205,15 @@ class RunRecord:
                 self._decide(event)
             case RunEndEvent(outcome=outcome):
                 self.outcome = outcome
+            case ReasonDeltaEvent(chat_type=kind):
+                self.blocks += kind in _OPENING
+            case ToolArgsDeltaEvent(call_id=call_id):
+                self.named[call_id] = None
             case _:
                 pass
 
     def _end_turn(self, event: ReasonEndEvent) -> None:
-        self._reasoning = False
+        self.is_reasoning = False
         self.last_turn = event
         self.turns += 1
         if event.usage is not None:
@@ -216,12 +242,13 @@ class RunRecord:
 
     def is_void(self, part: ToolCallPart) -> bool:
         """Whether an eager attempt of the call was started with other arguments than it has in the end."""
-        return self._started_with.get(part.call_id, part.args) != part.args
+        start = self.starts.get(part.call_id)
+        return start is not None and start.args != part.args
 
     def _clear_calls(self) -> None:
         self.calls = {}
         self.attempts = {}
-        self._started_with = {}
+        self.starts = {}
         self.running = set()
         self.ends = {}
         self.acting = None
@@ -251,7 +278,7 @@ class RunRecord:
 
     def next_step(self, rules: Rules) -> NextStep:
         """What has to happen now; it depends on nothing but the events and the rules."""
-        if self.outcome is not None or self._reasoning:
+        if self.outcome is not None or self.is_reasoning:
             return Wait()
         turn = self.last_turn
         if turn is None or turn.round != self.round:
@@ -263,7 +290,7 @@ class RunRecord:
             return Wait() if self.running else CloseAction()
         left = [part for call_id, part in self.calls.items() if call_id not in self._acted]
         if left:
-            ready = tuple(part for part in left if part.call_id in self.decided or not rules.waits(part))
+            ready = tuple(part for part in left if self._may_run(part, rules))
             if ready:
                 return OpenAction(ready)
             if self._asked.issuperset(part.call_id for part in left):
@@ -288,6 +315,14 @@ class RunRecord:
             message = f"The model still wanted tools after {self.round} rounds (max_rounds={rules.limits.max_rounds})."
             return EndRun(Outcome.FAILED, ErrorInfo(kind="max_rounds", message=message))
         return AskModel(self.round + 1, offers_tools)
+
+    def _may_run(self, part: ToolCallPart, rules: Rules) -> bool:
+        """Whether a call needs no decision any more. What was asked about waits, whatever the rules say by now; what
+        has begun needs none."""
+        call_id = part.call_id
+        if call_id in self.decided or call_id in self.running or call_id in self.ends:
+            return True
+        return call_id not in self.pending and not rules.waits(part)
 
     def needs_more(self, finish_reason: FinishReason, rules: Rules) -> bool:
         """Whether an answer of this round is not taken, because the plan has open steps: at most once in a run, and

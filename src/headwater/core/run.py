@@ -20,6 +20,7 @@ from headwater.core.guards import Guards, Stop
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.reasoning import Reasoning
 from headwater.core.record import AskHuman, AskModel, CloseAction, EndRun, OpenAction, RunCalls, RunRecord, Wait
+from headwater.core.recovery import close_segment
 from headwater.core.round import Numbering
 from headwater.core.signals import (
     Cancel,
@@ -32,6 +33,7 @@ from headwater.core.signals import (
     ModelEnded,
     ModelFailed,
     ModelSaid,
+    Recover,
     Resume,
     SetDeadline,
     Signal,
@@ -147,6 +149,8 @@ class RunMachine:
                     self._resume(decisions)
                 case Dismiss(reason=reason):
                     self._dismiss(reason)
+                case Recover():
+                    self._recover()
         return events, commands
 
     def _start(self, signal: Start) -> None:
@@ -178,6 +182,11 @@ class RunMachine:
             out.emit(HITLDecidedEvent(*out.head(), one.call_id, one.decision, one.args, one.comment, one.by))
             if one.allowed is not None:
                 self._allowed.append(one.allowed)
+        if self._allowed:
+            gate = self.config.gate.allowing(self._allowed)
+            self.config = msgspec.structs.replace(self.config, gate=gate)
+            self._rules = self.config.rules()
+            self._acting.allow(gate)
         self._set_deadline()
         self._advance()
 
@@ -186,6 +195,13 @@ class RunMachine:
             return
         self._closing = _Closing(Outcome.REJECTED, None, ToolStatus.DENIED, reason)
         self._resume(tuple(Decided(t.call_id, "dismissed", t.args, reason) for t in self.record.pending.values()))
+
+    def _recover(self) -> None:
+        if self._started is not None:
+            return
+        self._started = self._out.now
+        close_segment(self._out, self.config.tools)
+        self._prepare_end(_End(Outcome.SUSPENDED, None))
 
     def _advance(self) -> None:
         """Do what the record says comes next, until something has to be waited for."""

@@ -44,6 +44,10 @@ class Dismiss(msgspec.Struct, frozen=True):
     reason: str = DISMISSED
 
 
+class Recover(msgspec.Struct, frozen=True):
+    """Close the segment that a dead process left open; the machine was built from its record. It ends `suspended`."""
+
+
 class ModelSaid(msgspec.Struct, frozen=True):
     """Events from the model request numbered `request`."""
 
@@ -115,6 +119,7 @@ Signal: TypeAlias = (
     Start
     | Resume
     | Dismiss
+    | Recover
     | ModelSaid
     | ModelEnded
     | ModelFailed

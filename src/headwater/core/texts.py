@@ -25,6 +25,14 @@ def unknown_tool(name: str, available: Iterable[str]) -> str:
     return f"There is no tool named {name!r}. Available tools: {names or 'none'}."
 
 
+def outcome_unknown(name: str) -> str:
+    """For a call with side effects whose process died while it ran."""
+    return (
+        f"It is not known what became of this call: the process died while {name} was running. It may or may not have "
+        "had its effect. Find that out before you call it again."
+    )
+
+
 def not_run(reason: str) -> str:
     """For a call that was never started because the run ended."""
     return f"The call was not run: {reason}."

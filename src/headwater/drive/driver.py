@@ -30,6 +30,7 @@ from headwater.core.signals import (
     ModelEnded,
     ModelFailed,
     ModelSaid,
+    Recover,
     Resume,
     SetDeadline,
     Signal,
@@ -43,7 +44,7 @@ from headwater.drive.live import Closable, enlist
 from headwater.drive.opening import INSIDE
 from headwater.drive.ports import DriverConfig
 from headwater.drive.tooling import execution_of
-from headwater.errors import ErrorInfo, ModelError, StoreError, UsageError
+from headwater.errors import ErrorInfo, Fenced, ModelError, StoreError, UsageError
 from headwater.events import AgentEvent
 
 JITTER = 0.25
@@ -81,6 +82,7 @@ class Driver:
         self._abandoned: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._late = False
+        self._is_fenced = False
         config.context.run(self._mark)
 
     def _mark(self) -> None:
@@ -88,7 +90,7 @@ class Driver:
 
     # -- for those who want events ------------------------------------------------------------------------------
 
-    def start(self, signal: Start | Resume | Dismiss) -> None:
+    def start(self, signal: Start | Resume | Dismiss | Recover) -> None:
         """Say how the run begins; the first `step` begins it."""
         self._inbox.append(signal)
 
@@ -229,6 +231,8 @@ class Driver:
         """
         if self.machine.ended:
             self.failure = error
+        # Somebody else has taken the run over: what becomes of it, and what its session keeps of it, is theirs.
+        self._is_fenced = isinstance(error, Fenced)
         info = ErrorInfo(kind="store_error", message=str(error))
         self._config = msgspec.structs.replace(self._config, journal=None)
         self._inbox.append(Fail(info))
@@ -383,7 +387,7 @@ class Driver:
     async def _store(self, command: Commit) -> None:
         conversation = self._config.conversation
         error: ErrorInfo | None = None
-        if conversation is not None:
+        if conversation is not None and not self._is_fenced:
             try:
                 await conversation.commit(command)
             except StoreError as failure:

@@ -63,8 +63,12 @@ class EventLog(Protocol):
     process. Errors are `StoreError`.
     """
 
-    async def open_epoch(self, run_id: str) -> int:
-        """Start writing to a run's log: a number that grows by one at each (re)start and fences older writers."""
+    async def open_epoch(self, run_id: str, *, after: int | None = None) -> int:
+        """Start writing to a run's log: a number that grows by one at each (re)start and fences older writers.
+
+        With `after` only if the log ends with that number: raises `Fenced` if somebody else has written meanwhile,
+        and then nobody is fenced.
+        """
         ...
 
     async def append(

@@ -40,6 +40,12 @@ def ends_segment(run_id: str, event: AgentEvent) -> bool:
     return type(event) is RunEndEvent and event.origin.run_id == run_id
 
 
+def check_end(run_id: str, last_seq: int, after: int | None) -> None:
+    """Raise `Fenced` unless the log ends with the number `after` (None: anything)."""
+    if after is not None and last_seq != after:
+        raise Fenced(f"Run {run_id!r} was not taken over: its log ends at {last_seq} by now, not at {after}")
+
+
 def admit(
     run_id: str,
     head: RunHead | None,

@@ -13,7 +13,7 @@ from headwater.events import AgentEvent, Outcome, RunEndEvent
 from headwater.messages import Message
 from headwater.store.base import SessionData, conflict_message
 from headwater.store.bells import PAGE, Bells, follow
-from headwater.store.fence import RunHead, WriterHead, admit, ends_segment
+from headwater.store.fence import RunHead, WriterHead, admit, check_end, ends_segment
 
 
 class _Session:
@@ -112,9 +112,11 @@ class MemoryStore:
         with self._lock:
             return list(reversed(self._sessions))
 
-    async def open_epoch(self, run_id: str) -> int:
-        """Start writing to a run's log; fences older writers."""
+    async def open_epoch(self, run_id: str, *, after: int | None = None) -> int:
+        """Start writing to a run's log; fences older writers. Raises `Fenced` if it does not end `after` that."""
         with self._lock:
+            known = self._logs.get(run_id)
+            check_end(run_id, known.last_seq if known is not None else 0, after)
             log = self._logs.setdefault(run_id, _Log())
             log.epoch += 1
             return log.epoch

@@ -17,7 +17,7 @@ from headwater.events import AgentEvent, decode_event, encode_event
 from headwater.messages import Message, decode_message, encode_message
 from headwater.store.base import SessionData, conflict_message
 from headwater.store.bells import PAGE, Bells, follow
-from headwater.store.fence import RunHead, WriterHead, admit, ends_segment
+from headwater.store.fence import RunHead, WriterHead, admit, check_end, ends_segment
 from headwater.store.schema import Synchronous, connect, explain, transaction
 from headwater.store.thread import DatabaseThread
 
@@ -130,11 +130,13 @@ class SQLiteStore:
 
         return await self._database.run(work)
 
-    async def open_epoch(self, run_id: str) -> int:
-        """Start writing to a run's log; fences older writers."""
+    async def open_epoch(self, run_id: str, *, after: int | None = None) -> int:
+        """Start writing to a run's log; fences older writers. Raises `Fenced` if it does not end `after` that."""
 
         def work(db: sqlite3.Connection) -> int:
             with transaction(db):
+                row = db.execute("SELECT last_seq FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+                check_end(run_id, row[0] if row else 0, after)
                 return db.execute(
                     "INSERT INTO runs (run_id, epoch) VALUES (?, 1) "
                     "ON CONFLICT (run_id) DO UPDATE SET epoch = epoch + 1 RETURNING epoch",

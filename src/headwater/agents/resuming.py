@@ -1,0 +1,204 @@
+"""A suspended run's next segment: which run it is, whether it may go on, and what a dead process left of it."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from headwater.agents.edge import store_errors
+from headwater.agents.journal import LogJournal
+from headwater.agents.parts import RunPlan, config_of, driver_of, open_session
+from headwater.agents.session import OpenSession
+from headwater.core.decisions import Decided, Decision, settle_decisions
+from headwater.core.record import RunRecord, rebuild
+from headwater.core.round import Numbering
+from headwater.core.run import RunMachine
+from headwater.core.signals import Commit, Dismiss, Recover, Resume
+from headwater.drive.driver import Driver
+from headwater.drive.opening import Opening
+from headwater.errors import DecisionError, Fenced, StoreError
+from headwater.events import AgentEvent, HITLDecidedEvent, HITLPendingEvent, Outcome, RunEndEvent
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What is to be resumed: the run that waits in `session_id`, or the run `run_id`, of whatever session.
+
+    With `recover` the caller knows that no process runs it any more.
+    """
+
+    session_id: str
+    run_id: str
+    decisions: tuple[Decision, ...]
+    recover: bool = False
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """A run as its log tells it; `last` is the log's last event, `was_asked` whether a person ever decided."""
+
+    record: RunRecord
+    last: AgentEvent
+    was_asked: bool
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether its last segment has no end: somebody runs it, or has died while doing so."""
+        return self.record.outcome is None
+
+    @property
+    def may_run(self) -> bool:
+        """Whether something may be going on there. After `hitl.pending` only the end was not written any more."""
+        return self.is_cut_off and not isinstance(self.last, HITLPendingEvent)
+
+
+async def open_resumed(plan: RunPlan, target: Target, opening: Opening) -> Driver:
+    """The driver of a suspended run's next segment.
+
+    Raises `DecisionError` if nothing waits there or a decision may not stand, `RunError` and `StoreError` as they
+    come; then nothing has changed.
+    """
+    session: OpenSession | None = None
+    run_id = target.run_id
+    try:
+        session_id = target.session_id or await _session_of(plan, run_id)
+        if session_id:
+            session = await open_session(plan, session_id, run_id, opening)
+            pending = session.state.pending
+            run_id = run_id or (pending.run_id if pending is not None else await _latest(plan, session_id))
+        where = f"in session {target.session_id!r}" if target.session_id else f"in run {run_id!r}"
+        found = await _find(plan, run_id)
+        if found is None or found.last.origin.session_id != session_id:
+            raise DecisionError(f"Nothing waits for a decision {where}.", kind="unknown_run")
+        settled = _settle(plan, found, target, where)
+        if found.is_cut_off:
+            found = await _recover(plan, found, session)
+        driver = await _next_segment(plan, found, session)
+        driver.start(Resume(tuple(settled)))
+    except BaseException:
+        if session is not None:
+            session.release()
+        raise
+    return driver
+
+
+def _settle(plan: RunPlan, found: _Found, target: Target, where: str) -> list[Decided]:
+    """What the decisions come to; raises `DecisionError` if the run may not go on with them."""
+    record = found.record
+    if record.outcome not in (None, Outcome.SUSPENDED):
+        if found.was_asked:
+            raise DecisionError(f"Everything {where} has been decided already.", kind="already_decided")
+        raise DecisionError(f"Nothing waits for a decision {where}.", kind="unknown_run")
+    over = [name for part in record.calls.values() for name in (part.call_id, part.id)]
+    tools = {tool.name: tool for tool in plan.settings.tools}
+    settled = settle_decisions(target.decisions, record.pending, over, tools, time.time())
+    if found.may_run and not target.recover:
+        running = [f"{record.starts[call_id].tool_name} ({call_id})" for call_id in record.running]
+        what = f" Then it is not known what became of {', '.join(running)}." if running else ""
+        raise DecisionError(
+            f"The run {where} is going on in another process, or its process died.{what} If it died, pass "
+            "recover=True.",
+            kind="running",
+        )
+    if record.pending and not settled and not target.recover:
+        names = ", ".join(record.pending)
+        raise DecisionError(f"No decision was given, and nothing has expired: {names} wait.", kind="nothing_decided")
+    return settled
+
+
+async def dismiss(plan: RunPlan, session: OpenSession) -> None:
+    """Give up the run that waits in the session, if there is one: its log gets a last segment."""
+    pending, session_id = session.state.pending, session.data.session_id
+    if pending is None:
+        return
+    if plan.settings.on_pending == "refuse":
+        names = ", ".join(task.call_id for task in pending.tasks)
+        raise DecisionError(
+            f"Session {session_id!r} waits for decisions about {names}: decide with resume(), or pass "
+            "on_pending='dismiss'.",
+            kind="pending",
+        )
+    found = await _find(plan, pending.run_id)
+    if found is None:
+        await session.lend(pending.run_id).commit(Commit(()))  # its log was deleted
+    elif found.may_run:
+        raise DecisionError(
+            f"The run that waited in session {session_id!r} is going on in another process, or its process died: wait "
+            "for it, or call resume([], session=..., recover=True).",
+            kind="running",
+        )
+    elif found.record.outcome not in (None, Outcome.SUSPENDED):
+        # It has ended, and the store failed when it was to be stored.
+        await session.lend(pending.run_id).commit(Commit(tuple(found.record.messages)))
+    else:
+        if found.is_cut_off:
+            found = await _recover(plan, found, session)
+        driver = await _next_segment(plan, found, session.lend())
+        driver.start(Dismiss())
+        await _see_through(driver)
+    await session.reload()
+
+
+async def _recover(plan: RunPlan, found: _Found, session: OpenSession | None) -> _Found:
+    """Close the segment that a dead process left open."""
+    driver = await _next_segment(plan, found, session.lend() if session is not None else None)
+    driver.start(Recover())
+    await _see_through(driver)
+    if session is not None:
+        await session.reload()
+        session.recovers = True
+    again = await _find(plan, found.last.origin.run_id)
+    return again or found
+
+
+async def _see_through(driver: Driver) -> None:
+    """Run a segment that nobody reads. Raises `StoreError` if it could not be stored."""
+    end: RunEndEvent | None = None
+    while not driver.finished:
+        await driver.step()
+        while driver.ready:
+            event = driver.ready.popleft()
+            if isinstance(event, RunEndEvent):
+                end = event
+    if driver.failure is not None:
+        raise driver.failure
+    if end is not None and end.error is not None:
+        raise StoreError(end.error.message)
+
+
+async def _session_of(plan: RunPlan, run_id: str) -> str:
+    """The session of a run; empty if it has none or is unknown."""
+    with store_errors(f"reading the log of run {run_id!r}"):
+        events = await plan.store.read(run_id, limit=1)
+    return events[0].origin.session_id if events else ""
+
+
+async def _latest(plan: RunPlan, session_id: str) -> str:
+    """The session's last run, which may say that everything has been decided."""
+    with store_errors(f"listing the runs of session {session_id!r}"):
+        runs = await plan.store.runs(session_id)
+    return runs[-1] if runs else ""
+
+
+async def _find(plan: RunPlan, run_id: str) -> _Found | None:
+    with store_errors(f"reading the log of run {run_id!r}"):
+        events = await plan.store.read(run_id) if run_id else []
+    if not events:
+        return None
+    was_asked = any(isinstance(event, HITLDecidedEvent) for event in events)
+    return _Found(rebuild(events, run_id), events[-1], was_asked)
+
+
+async def _next_segment(plan: RunPlan, found: _Found, session: OpenSession | None) -> Driver:
+    """A driver for a run that goes on after its last event."""
+    record, origin, seq = found.record, found.last.origin, found.last.seq
+    if session is not None:
+        session.run_id = origin.run_id
+    try:
+        with store_errors(f"opening the log of run {origin.run_id!r}"):
+            epoch = await plan.store.open_epoch(origin.run_id, after=seq)
+    except Fenced as error:
+        raise DecisionError(
+            f"Somebody else went on with the run at the same moment. {error}", kind="running"
+        ) from error
+    machine = RunMachine(config_of(plan, origin, session, record.messages), Numbering(seq), record)
+    return driver_of(plan, machine, session, LogJournal(plan.store, origin.run_id, epoch))
