@@ -7,11 +7,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from headwater.core.answer import OutputRule
 from headwater.core.gate import Gate
+from headwater.core.plan import PLAN_TOOL_NAMES
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
-from headwater.core.record import Rules, RunRecord
+from headwater.core.record import RunRecord
 from headwater.core.round import Numbering
 from headwater.core.signals import Command
+from headwater.core.steps import Rules
 from headwater.events import SCHEMA_VERSION, AgentEvent, HITLDecidedEvent, Origin
 from headwater.messages import AssistantMessage, Message
 from headwater.tools.tool import Tool
@@ -23,7 +26,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     `prefix` is what the model sees before the run's own messages; `commits` says that there is a session to store
     them in. A call that `gate` holds back waits for a person, at most `expires_in` seconds (None: without end). With
     `planning` the model has the plan tools besides `tools`; `plan_must_finish` does not take an answer at once while
-    steps are open.
+    steps are open. `output` says what the answer has to be (None: text).
     """
 
     origin: Origin
@@ -38,10 +41,17 @@ class RunConfig(msgspec.Struct, frozen=True):
     expires_in: float | None = None
     planning: bool = False
     plan_must_finish: bool = False
+    output: OutputRule | None = None
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """Names of all tools that the model is offered."""
+        own = (self.output.tool_name,) if self.output is not None and self.output.tool_name else ()
+        return (*self.tools, *(PLAN_TOOL_NAMES if self.planning else ()), *own)
 
     @property
     def has_tools(self) -> bool:
-        return self.planning or bool(self.tools)
+        return bool(self.tool_names)
 
     def rules(self) -> Rules:
         return Rules(
@@ -51,6 +61,7 @@ class RunConfig(msgspec.Struct, frozen=True):
             waits=self.gate.waits(self.tools),
             on_reject=self.on_reject,
             plan_must_finish=self.plan_must_finish,
+            output=self.output,
         )
 
 
