@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from headwater.chat.events import CallArguments, CallName, CallOpen, Finish, ModelEvent, TextDelta, UsageSeen
+from headwater.core.answer import OutputRule
 from headwater.core.outbox import RunConfig
 from headwater.core.plan import Plan
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
@@ -87,6 +88,7 @@ class Simulation:
         kind: AgentKind = AgentKind.REACT,
         planning: bool = False,
         plan_must_finish: bool = False,
+        output: OutputRule | None = None,
     ) -> None:
         self.turns = list(turns)
         self.outcomes = outcomes or {}
@@ -110,6 +112,7 @@ class Simulation:
                 commits=commits,
                 planning=planning,
                 plan_must_finish=plan_must_finish,
+                output=output,
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -27,6 +28,8 @@ class ModelOfOutput:
     """
 
     def __init__(self, output_type: Any) -> None:
+        if inspect.isroutine(output_type):  # pydantic would validate a call's arguments, and make the call
+            raise UsageError(f"output_type={output_type.__qualname__} is a function, not a type.")
         try:
             self._adapter: TypeAdapter[Any] = TypeAdapter(output_type)
             schema: Schema = self._adapter.json_schema(schema_generator=SchemaGenerator)
