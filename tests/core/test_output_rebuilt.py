@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headwater.chat.events import ModelEvent
 from headwater.core.answer import OutputRule
-from headwater.core.policy import Limits
+from headwater.core.policy import Limits, Retry
 from headwater.core.record import AskModel, EndRun, rebuild
 from headwater.core.signals import Cancel
 from headwater.errors import ErrorInfo
@@ -127,3 +127,15 @@ def test_a_second_attempt_of_the_round_does_not_say_it_twice() -> None:
     assert run.machine.output == Point(1)
     assert [e.input != () for e in run.events if isinstance(e, ReasonStartEvent)] == [False, True]
     assert len(run.requests[2].messages) == len(run.requests[1].messages)
+
+
+def test_a_withdrawn_attempt_does_not_count_as_asking_again() -> None:
+    turns = [TURNS[name] for name in ("prose", "lost", "prose", "good text")]
+    rule = OutputRule(POINT, retries=2)
+    run = Simulation(turns, [look], output=rule, retry=Retry(base=0, after_output="discard"))
+    run.start()
+    run.run()
+    check_events(run.events)
+    starts = [(e.round, e.attempt, e.again, len(e.input)) for e in run.events if isinstance(e, ReasonStartEvent)]
+    assert starts == [(1, 1, "", 0), (2, 1, "output", 1), (2, 2, "output", 0), (3, 1, "output", 1)]
+    assert run.machine.output == Point(1)
