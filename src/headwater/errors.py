@@ -17,6 +17,7 @@ edge (HTTP, database, user code) and nowhere else.
        |  |- ModelConnectionError   it could not be reached, broke off or fell silent
        |  `- ModelStreamError       it answered, and the answer is an error, cut off or unreadable
        |- LimitError         a limit with the policy "error" was reached
+       |- InvalidOutput      the answers do not fit `output_type`, the repeated ones neither
        |- SessionBusy        another run holds the session and the policy is to refuse
        `- RunCancelled       the run was cancelled
 """
@@ -45,6 +46,7 @@ ErrorKind = Literal[
     "budget_seconds",
     "budget_money",
     "loop",
+    "invalid_output",
     "session_busy",
     "cancelled",
     "store_error",
@@ -188,6 +190,10 @@ class LimitError(RunError):
     """A limit whose policy is "error" was reached (`max_rounds`, `max_handoffs`)."""
 
 
+class InvalidOutput(RunError):
+    """No answer of the model fits `output_type` (`invalid_output`); `run_end.response.text` is the last one."""
+
+
 class SessionBusy(RunError):
     """Another run holds the session, and the policy is to refuse (`session_busy`)."""
 
@@ -207,6 +213,7 @@ _MODEL_CLASSES: dict[str, type[ModelError]] = {
 _OTHER_CLASSES: dict[str, type[RunError]] = {
     "max_rounds": LimitError,
     "max_handoffs": LimitError,
+    "invalid_output": InvalidOutput,
     "session_busy": SessionBusy,
     "cancelled": RunCancelled,
 }

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from headwater.chat.events import CallArguments, CallName, CallOpen, Finish, ModelEvent, TextDelta, UsageSeen
+from headwater.core.answer import OutputRule
 from headwater.core.budget import Budget
 from headwater.core.loops import LoopGuard
 from headwater.core.outbox import RunConfig
@@ -93,6 +94,7 @@ class Simulation:
         budget: Budget | None = None,
         loop: LoopGuard | None = None,
         fallbacks: tuple[str, ...] = (),
+        output: OutputRule | None = None,
     ) -> None:
         self.turns = list(turns)
         self.outcomes = outcomes or {}
@@ -121,6 +123,7 @@ class Simulation:
                 budget=budget,
                 loop=loop,
                 fallbacks=fallbacks,
+                output=output,
             )
         )
 

@@ -139,7 +139,7 @@ def full() -> list[AgentEvent]:
         RunStartEvent(*head(0), messages, True, "r1c9", ("look", "tell"), 1),
         ContextSummaryEvent(*head(), 12, "Earlier: rain."),
         ContextSizeEvent(*head(), 32768, 20, 4000, True, 60, 12000),
-        ReasonStartEvent(*head(), "qwen-plus", 2, True, "plan"),
+        ReasonStartEvent(*head(), "qwen-plus", 2, True, "plan", (user("Again."),)),
         ReasonDeltaEvent(*head(), ChatEventType.THINKING_START, "r1b1"),
         ReasonDeltaEvent(*head(), ChatEventType.THINKING_DELTA, "r1b1", "h\u2028m"),
         ReasonDeltaEvent(*head(), ChatEventType.THINKING_END, "r1b1"),

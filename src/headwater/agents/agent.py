@@ -8,16 +8,30 @@ from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
+
+from typing_extensions import TypeVar
 
 from headwater.agents.checks import resolve_fallback
+from headwater.agents.output import ask_for_output
 from headwater.agents.parts import RunPlan
 from headwater.agents.prompt import prompt_messages
 from headwater.agents.resuming import Target, open_resumed
-from headwater.agents.settings import OnLimit, OnPending, OnReject, Overrides, Settings, check_session, override
+from headwater.agents.settings import (
+    CallArguments,
+    OnLimit,
+    OnPending,
+    OnReject,
+    ResumeArguments,
+    Settings,
+    check_session,
+    output_of,
+    override,
+)
 from headwater.agents.start import open_run
 from headwater.agents.turns import OnBusy
 from headwater.agents.view import Session, load_session
+from headwater.chat.profile import OutputMode
 from headwater.chat.request import RequestOptions
 from headwater.core.budget import Budget
 from headwater.core.decisions import Decision, check_decisions
@@ -37,8 +51,14 @@ from headwater.store.opening import open_store
 from headwater.tools.tool import Tool
 from headwater.tools.toolset import Toolset
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
 
-class Agent:
+OutputT_co = TypeVar("OutputT_co", covariant=True, default=None)
+T = TypeVar("T", default=None)
+
+
+class Agent(Generic[OutputT_co]):
     """What `SimpleAgent` and `ReActAgent` have in common: `call`, `call_async`, `stream`, and their sessions."""
 
     def __init__(self, name: str, kind: AgentKind, settings: Settings, store: str | Path | Store | None) -> None:
@@ -52,9 +72,15 @@ class Agent:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(name={self.name!r}, model={self.settings.model.name!r})"
 
+    @overload
+    def call(self, prompt: Prompt | None, **arguments: Unpack[CallArguments]) -> Response[OutputT_co]: ...
+    @overload
     def call(
-        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Unpack[Overrides]
-    ) -> Response:
+        self, prompt: Prompt | None, *, output_type: TypeForm[T] | None, **arguments: Unpack[CallArguments]
+    ) -> Response[T]: ...
+    def call(
+        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Any
+    ) -> Response[Any]:
         """Run to the end and return the response; blocks, also inside a running loop.
 
         Raises the run's error, with `.run_end` attached, for the outcomes `failed` and `cancelled`; every other
@@ -63,21 +89,33 @@ class Agent:
         run = self.stream(prompt, session=session, deps=deps, **overrides)
         return run_sync(lambda: _finish(run))
 
+    @overload
+    async def call_async(self, prompt: Prompt | None, **arguments: Unpack[CallArguments]) -> Response[OutputT_co]: ...
+    @overload
     async def call_async(
-        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Unpack[Overrides]
-    ) -> Response:
+        self, prompt: Prompt | None, *, output_type: TypeForm[T] | None, **arguments: Unpack[CallArguments]
+    ) -> Response[T]: ...
+    async def call_async(
+        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Any
+    ) -> Response[Any]:
         """Run to the end and return the response; raises like `call`."""
         return await _finish(self.stream(prompt, session=session, deps=deps, **overrides))
 
+    @overload
+    def stream(self, prompt: Prompt | None, **arguments: Unpack[CallArguments]) -> Run[OutputT_co]: ...
+    @overload
     def stream(
-        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Unpack[Overrides]
-    ) -> Run:
+        self, prompt: Prompt | None, *, output_type: TypeForm[T] | None, **arguments: Unpack[CallArguments]
+    ) -> Run[T]: ...
+    def stream(
+        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Any
+    ) -> Run[Any]:
         """A run to read while it happens.
 
         `prompt` is text, a message, its parts or several messages; None goes on with the session as it is. `session`
         names the conversation that is continued and added to. `deps` is anything the tools need (`ToolContext.deps`).
-        Other keywords replace the agent's settings for this run. Raises `UsageError` for settings that cannot work;
-        nothing is sent before the run is read.
+        Other keywords replace the agent's settings for this run, `output_type` among them.
+        Raises `UsageError` for settings that cannot work; nothing is sent before the run is read.
         """
         settings = override(self.settings, overrides) if overrides else self.settings
         check_session(session)
@@ -91,8 +129,15 @@ class Agent:
             path=(self.name,),
             session_id=session or "",
         )
-        return Run(run_id, partial(open_run, self._plan(settings, deps), origin, messages))
+        plan = self._plan(settings, deps)
+        return Run(run_id, partial(open_run, plan, origin, messages), plan.asked.rule)
 
+    @overload
+    def resume(self, decisions: Sequence[Decision], **arguments: Unpack[ResumeArguments]) -> Response[OutputT_co]: ...
+    @overload
+    def resume(
+        self, decisions: Sequence[Decision], *, output_type: TypeForm[T] | None, **arguments: Unpack[ResumeArguments]
+    ) -> Response[T]: ...
     def resume(
         self,
         decisions: Sequence[Decision],
@@ -101,12 +146,20 @@ class Agent:
         run_id: str = "",
         recover: bool = False,
         deps: Any = None,
-        **overrides: Unpack[Overrides],
-    ) -> Response:
+        **overrides: Any,
+    ) -> Response[Any]:
         """Go on with a suspended run and return what it comes to; blocks. See `resume_stream`."""
         run = self.resume_stream(decisions, session=session, run_id=run_id, recover=recover, deps=deps, **overrides)
         return run_sync(lambda: _finish(run))
 
+    @overload
+    async def resume_async(
+        self, decisions: Sequence[Decision], **arguments: Unpack[ResumeArguments]
+    ) -> Response[OutputT_co]: ...
+    @overload
+    async def resume_async(
+        self, decisions: Sequence[Decision], *, output_type: TypeForm[T] | None, **arguments: Unpack[ResumeArguments]
+    ) -> Response[T]: ...
     async def resume_async(
         self,
         decisions: Sequence[Decision],
@@ -115,13 +168,19 @@ class Agent:
         run_id: str = "",
         recover: bool = False,
         deps: Any = None,
-        **overrides: Unpack[Overrides],
-    ) -> Response:
+        **overrides: Any,
+    ) -> Response[Any]:
         """Go on with a suspended run and return what it comes to. See `resume_stream`."""
         return await _finish(
             self.resume_stream(decisions, session=session, run_id=run_id, recover=recover, deps=deps, **overrides)
         )
 
+    @overload
+    def resume_stream(self, decisions: Sequence[Decision], **arguments: Unpack[ResumeArguments]) -> Run[OutputT_co]: ...
+    @overload
+    def resume_stream(
+        self, decisions: Sequence[Decision], *, output_type: TypeForm[T] | None, **arguments: Unpack[ResumeArguments]
+    ) -> Run[T]: ...
     def resume_stream(
         self,
         decisions: Sequence[Decision],
@@ -130,8 +189,8 @@ class Agent:
         run_id: str = "",
         recover: bool = False,
         deps: Any = None,
-        **overrides: Unpack[Overrides],
-    ) -> Run:
+        **overrides: Any,
+    ) -> Run[Any]:
         """The next segment of a run that waits for a person: same run id, event numbers go on.
 
         `decisions` are about all of what waits or some of it; the model is asked again when every call of the round
@@ -148,12 +207,14 @@ class Agent:
         if session is None and not run_id:
             raise UsageError("Say which run goes on: session=... or run_id=...")
         settings = override(self.settings, overrides) if overrides else self.settings
+        plan = self._plan(settings, deps)
         target = Target(session or "", run_id, check_decisions(decisions), recover)
-        return Run(run_id, partial(open_resumed, self._plan(settings, deps), target))
+        return Run(run_id, partial(open_resumed, plan, target), plan.asked.rule)
 
     def _plan(self, settings: Settings, deps: Any) -> RunPlan:
         return RunPlan(
             settings=settings,
+            asked=ask_for_output(settings),
             store=self.store,
             keeps_events=self._logs or settings.may_wait,
             context=copy_context(),
@@ -174,7 +235,7 @@ class Agent:
         await self.store.aclose()
 
 
-async def _finish(run: Run) -> Response:
+async def _finish(run: Run[T]) -> Response[T]:
     async with run:
         return await run.response()
 
@@ -192,7 +253,7 @@ def _with_timeout(tools: Toolset, timeout: float | None) -> Toolset:
     return Toolset([replace(tool, timeout=timeout) if tool.timeout is None else tool for tool in tools])
 
 
-class SimpleAgent(Agent):
+class SimpleAgent(Agent[OutputT_co]):
     """An agent of one model turn: instructions, a conversation, an answer that streams.
 
     `model` is a string such as `"openai:gpt-5-mini"`, `"ollama:qwen3"` or `"local"`, or a model object. `window` is how
@@ -201,8 +262,12 @@ class SimpleAgent(Agent):
     `retry` says when a failed request is made again; `buffer` is how many events may wait for a slow reader;
     `on_busy` says whether a second run on a session waits (`"queue"`) or fails (`"refuse"`). `budget` ends a run that
     has spent it (`headwater.core.budget`). When a request has failed for good, the models of `fallback` are asked, one
-    after the other, for the rest of the run; after visible text only with `Retry(after_output="discard")`. Raises
-    `UsageError`.
+    after the other, for the rest of the run; after visible text only with `Retry(after_output="discard")`.
+
+    With `output_type` (a pydantic model, dataclass, TypedDict, union, `list[...]`, `Literal`, primitive ...) the answer
+    is a value of that type, `Response.output`. It is asked for as the endpoint's profile says, or by `output_mode`:
+    `"native"`, `"tool"` or `"prompt"`. The model is told what does not fit, and asked again, at most `output_retries`
+    times; then the run fails (`InvalidOutput`). Raises `UsageError`.
     """
 
     def __init__(
@@ -221,6 +286,9 @@ class SimpleAgent(Agent):
         on_busy: OnBusy = "queue",
         budget: Budget | None = None,
         fallback: Sequence[str | Model] = (),
+        output_type: TypeForm[OutputT_co] | None = None,
+        output_mode: OutputMode | None = None,
+        output_retries: int = 1,
     ) -> None:
         settings = Settings(
             model=resolve_model(model),
@@ -233,11 +301,14 @@ class SimpleAgent(Agent):
             on_busy=on_busy,
             budget=budget,
             fallback=resolve_fallback(fallback),
+            output=output_of(output_type),
+            output_mode=output_mode,
+            output_retries=output_retries,
         )
         super().__init__(name, AgentKind.SIMPLE, settings.checked(), store)
 
 
-class ReActAgent(Agent):
+class ReActAgent(Agent[OutputT_co]):
     """An agent that reasons, acts with tools, observes, and goes on until it has the answer.
 
     `tools` are functions or `Tool` objects. At most `max_rounds` model turns may call tools (None: no limit); then one
@@ -285,6 +356,9 @@ class ReActAgent(Agent):
         budget: Budget | None = None,
         loop: LoopGuard | None = None,
         fallback: Sequence[str | Model] = (),
+        output_type: TypeForm[OutputT_co] | None = None,
+        output_mode: OutputMode | None = None,
+        output_retries: int = 1,
     ) -> None:
         settings = Settings(
             model=resolve_model(model),
@@ -306,5 +380,8 @@ class ReActAgent(Agent):
             budget=budget,
             loop=loop,
             fallback=resolve_fallback(fallback),
+            output=output_of(output_type),
+            output_mode=output_mode,
+            output_retries=output_retries,
         )
         super().__init__(name, AgentKind.REACT, settings.checked(), store)

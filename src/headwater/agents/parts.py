@@ -10,12 +10,11 @@ import msgspec
 
 from headwater.agents.edge import store_errors
 from headwater.agents.journal import LogJournal
+from headwater.agents.output import Asked
 from headwater.agents.session import OpenSession
 from headwater.agents.settings import Settings
 from headwater.chat.history import window
-from headwater.chat.request import ToolSpec
 from headwater.core.outbox import RunConfig
-from headwater.core.plan import plan_tools
 from headwater.core.run import RunMachine
 from headwater.drive.driver import Driver
 from headwater.drive.opening import Opening
@@ -23,13 +22,13 @@ from headwater.drive.ports import DriverConfig
 from headwater.events import Origin
 from headwater.messages import Message, SystemMessage
 from headwater.store.base import Store
-from headwater.tools.tool import Tool
 
 
 class RunPlan(msgspec.Struct, frozen=True):
     """What a run is started with. `keeps_events` says whether the store is its log as well."""
 
     settings: Settings
+    asked: Asked
     store: Store
     keeps_events: bool
     context: Context
@@ -48,7 +47,8 @@ async def open_journal(plan: RunPlan, run_id: str) -> LogJournal:
 
 def config_of(plan: RunPlan, origin: Origin, session: OpenSession | None, messages: Sequence[Message]) -> RunConfig:
     settings = plan.settings
-    system = (SystemMessage(text=settings.instructions),) if settings.instructions else ()
+    instructions = plan.asked.instructions
+    system = (SystemMessage(text=instructions),) if instructions else ()
     history: Sequence[Message] = session.data.messages if session is not None else ()
     gate = settings.gate
     if session is not None and session.state.allowed:
@@ -69,18 +69,18 @@ def config_of(plan: RunPlan, origin: Origin, session: OpenSession | None, messag
         budget=settings.budget,
         loop=settings.loop,
         fallbacks=tuple(model.name for model in settings.fallback),
+        output=plan.asked.rule,
     )
 
 
 def driver_of(plan: RunPlan, machine: RunMachine, session: OpenSession | None, journal: LogJournal | None) -> Driver:
     settings = plan.settings
-    offered: list[Tool[..., Any]] = [*settings.tools, *(plan_tools().values() if settings.planning else ())]
     return Driver(
         machine,
         DriverConfig(
             model=settings.model,
-            tools=tuple(ToolSpec(t.name, t.description, t.parameters) for t in offered),
-            options=settings.options,
+            tools=plan.asked.tools,
+            options=plan.asked.options,
             context=plan.context,
             deps=plan.deps,
             journal=journal,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict, get_args
 
 import msgspec
 
 from headwater.agents.checks import check_budget, check_loop, check_number, resolve_fallback
 from headwater.agents.turns import OnBusy
+from headwater.chat.profile import OutputMode
 from headwater.chat.request import RequestOptions
 from headwater.core.budget import Budget
 from headwater.core.gate import Gate
@@ -18,6 +19,7 @@ from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.errors import UsageError
+from headwater.tools.output import Output
 from headwater.tools.signature import where
 from headwater.tools.toolset import Toolset
 
@@ -48,6 +50,9 @@ class Settings(msgspec.Struct, frozen=True):
     budget: Budget | None = None
     loop: LoopGuard | None = None
     fallback: tuple[Model, ...] = ()
+    output: Output | None = None
+    output_mode: OutputMode | None = None
+    output_retries: int = 1
 
     @property
     def may_wait(self) -> bool:
@@ -69,6 +74,10 @@ class Settings(msgspec.Struct, frozen=True):
             raise UsageError(f"on_reject must be 'continue' or 'end', not {self.on_reject!r}.")
         if self.on_pending not in ("dismiss", "refuse"):
             raise UsageError(f"on_pending must be 'dismiss' or 'refuse', not {self.on_pending!r}.")
+        if self.output_mode is not None and self.output_mode not in get_args(OutputMode):
+            modes = ", ".join(map(repr, get_args(OutputMode)))
+            raise UsageError(f"output_mode must be one of {modes}, or None, not {self.output_mode!r}.")
+        check_number("output_retries", self.output_retries, least=0, whole=True)
         check_number("approval_expires_in", self.approval_expires_in, least=0, optional=True)
         _check_planning(self)
         check_budget(self.budget, [model.name for model in (self.model, *self.fallback)])
@@ -77,7 +86,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class Overrides(TypedDict, total=False):
-    """What `call` and `stream` may change for one run; the names are those of the agent's arguments."""
+    """What `call` and `stream` may change for one run, besides `output_type`; the names are those of the agent's."""
 
     model: str | Model
     instructions: str
@@ -96,12 +105,44 @@ class Overrides(TypedDict, total=False):
     budget: Budget | None
     loop: LoopGuard | None
     fallback: Sequence[str | Model]
+    output_mode: OutputMode | None
+    output_retries: int
+
+
+class CallArguments(Overrides, total=False):
+    """The keywords of `call` and `stream`, but for `output_type`."""
+
+    session: str | None
+    deps: Any
+
+
+class ResumeArguments(CallArguments, total=False):
+    """The keywords of `resume` and its like, but for `output_type`."""
+
+    run_id: str
+    recover: bool
+
+
+def output_of(output_type: Any) -> Output | None:
+    """The answer's type as a setting; None is none. Raises `UsageError` for a type that cannot be described."""
+    return None if output_type is None else Output(output_type)
 
 
 _PLAIN = (
-    *("instructions", "retry", "window", "buffer", "on_busy", "on_pending"),
-    *("planning", "plan_must_finish", "budget", "loop"),
+    "instructions",
+    "retry",
+    "window",
+    "buffer",
+    "on_busy",
+    "on_pending",
+    "planning",
+    "plan_must_finish",
+    "budget",
+    "loop",
+    "output_mode",
+    "output_retries",
 )
+"""Overrides that replace a setting of the same name as they are."""
 
 
 def _check_retry(retry: object) -> None:
@@ -141,13 +182,13 @@ def check_session(session: object) -> None:
         raise UsageError(f"session {session!r} cannot be stored: {error.reason}.") from None
 
 
-def override(settings: Settings, overrides: Overrides) -> Settings:
+def override(settings: Settings, given: dict[str, Any]) -> Settings:
     """The settings of one run. Raises `UsageError` for unknown names and values that cannot work."""
-    unknown = set(overrides) - set(Overrides.__annotations__)
+    names = (*Overrides.__annotations__, "output_type")
+    unknown = set(given) - set(names)
     if unknown:
-        known = ", ".join(Overrides.__annotations__)
+        known = ", ".join(names)
         raise UsageError(f"Unknown setting {', '.join(sorted(unknown))}; a run may change: {known}.")
-    given: dict[str, Any] = dict(overrides)
     changes = {name: given[name] for name in _PLAIN if name in given}
     if "model" in given:
         changes["model"] = resolve_model(given["model"])
@@ -156,7 +197,9 @@ def override(settings: Settings, overrides: Overrides) -> Settings:
     limits = {name: given[name] for name in ("max_rounds", "on_limit") if name in given}
     if limits:
         changes["limits"] = msgspec.structs.replace(settings.limits, **limits)
-    options = settings.options.override(overrides.get("options", RequestOptions()))
-    named = RequestOptions(temperature=overrides.get("temperature"), max_tokens=overrides.get("max_tokens"))
+    if "output_type" in given:
+        changes["output"] = output_of(given["output_type"])
+    options = settings.options.override(given.get("options", RequestOptions()))
+    named = RequestOptions(temperature=given.get("temperature"), max_tokens=given.get("max_tokens"))
     changes["options"] = options.override(named)
     return msgspec.structs.replace(settings, **changes).checked()

@@ -13,6 +13,10 @@ import msgspec
 Dialect = Literal["hermes", "deepseek", "dsml", "mistral", "bare_json"]
 """Ways in which models write calls as text."""
 
+OutputMode = Literal["native", "tool", "prompt"]
+"""How an answer of a given type is asked for: by the endpoint's JSON schema format, by a tool that takes the answer as
+its arguments, or by a JSON schema in the instructions."""
+
 
 class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     """How an endpoint speaks.
@@ -26,6 +30,10 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     `merge_user_messages` joins neighbouring user messages; `assistant_after_tool` puts a short assistant message
     between a tool result and a user message, for endpoints that refuse that order. `stream_usage` asks for usage in
     the stream. `max_tokens_field`, `system_role` are the endpoint's names. `body` is merged into every request.
+
+    Structured output: `output_mode` holds for requests without tools, `output_mode_with_tools` for those with tools:
+    endpoints that constrain the text to a schema mostly keep the model from calling tools by that, or refuse both
+    together. `schema_in_prompt`: in native mode the model does not see the schema, so it is told as well.
     """
 
     name: str = "default"
@@ -40,6 +48,9 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     max_tokens_field: str = "max_tokens"
     system_role: str = "system"
     body: dict[str, Any] = {}
+    output_mode: OutputMode = "prompt"
+    output_mode_with_tools: OutputMode = "tool"
+    schema_in_prompt: bool = False
 
 
 DEFAULT_PROFILE = Profile()
@@ -67,8 +78,21 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 # OpenAI gives no thinking away, so nothing goes back; its reasoning models refuse `max_tokens`
 # (platform.openai.com/docs/api-reference/chat/create).
-_OPENAI = Profile(name="openai", thinking_in_history="never", max_tokens_field="max_completion_tokens")
+# `response_format` with a JSON schema constrains the text only, so tools may be called beside it
+# (platform.openai.com/docs/guides/structured-outputs).
+_OPENAI = Profile(
+    name="openai",
+    thinking_in_history="never",
+    max_tokens_field="max_completion_tokens",
+    output_mode="native",
+    output_mode_with_tools="native",
+)
+# Where only some models take a JSON schema (deepseek, dashscope, moonshot, zai, zhipu, siliconflow, openrouter, groq,
+# together), the defaults stand: they work with all. No mode forces a tool choice: thinking models refuse that (400).
 _PLAIN = DEFAULT_PROFILE
+# Servers that constrain the sampling: the model sees no schema and cannot call tools meanwhile (vllm#39929,
+# ollama-python#546, lmstudio.ai/docs/advanced/structured-output).
+_CONSTRAINED = Profile(output_mode="native", schema_in_prompt=True)
 
 PROVIDERS: dict[str, Provider] = {
     "openai": Provider(
@@ -148,7 +172,14 @@ PROVIDERS: dict[str, Provider] = {
     # Refuses unknown fields (charmbracelet/crush#1590), `stream_options.include_usage` (avante-corp/avante.nvim#2347;
     # usage comes without it) and a user message right after a result (code 3230, datapizza-labs/datapizza-ai#98).
     "mistral": Provider(
-        profile=Profile(name="mistral", thinking_in_history="never", stream_usage=False, assistant_after_tool=True),
+        # A JSON schema is taken for all models (docs.mistral.ai/capabilities/structured_output).
+        profile=Profile(
+            name="mistral",
+            thinking_in_history="never",
+            stream_usage=False,
+            assistant_after_tool=True,
+            output_mode="native",
+        ),
         base_url="https://api.mistral.ai/v1",
         key_env=("MISTRAL_API_KEY",),
         base_url_env=("MISTRAL_BASE_URL",),
@@ -159,29 +190,32 @@ PROVIDERS: dict[str, Provider] = {
         key_env=("TOGETHER_API_KEY",),
         base_url_env=("TOGETHER_BASE_URL",),
     ),
+    # The schema is enforced and not shown to the model (docs.fireworks.ai/structured-responses).
     "fireworks": Provider(
-        profile=msgspec.structs.replace(_PLAIN, name="fireworks"),
+        profile=msgspec.structs.replace(_CONSTRAINED, name="fireworks"),
         base_url="https://api.fireworks.ai/inference/v1",
         key_env=("FIREWORKS_API_KEY",),
         base_url_env=("FIREWORKS_BASE_URL",),
     ),
+    # All current models take a JSON schema (docs.x.ai/docs/guides/structured-outputs).
     "xai": Provider(
-        profile=msgspec.structs.replace(_PLAIN, name="xai"),
+        profile=msgspec.structs.replace(_PLAIN, name="xai", output_mode="native"),
         base_url="https://api.x.ai/v1",
         key_env=("XAI_API_KEY",),
         base_url_env=("XAI_BASE_URL",),
     ),
     # Refuses unknown fields ("Unknown name ...: Cannot find field"); thought signatures go back on the calls, in
-    # `extra_content` (ai.google.dev/gemini-api/docs/openai).
+    # `extra_content` (ai.google.dev/gemini-api/docs/openai). A JSON schema together with tools is a 400
+    # (googleapis/python-genai#867).
     "gemini": Provider(
-        profile=msgspec.structs.replace(_PLAIN, name="gemini", thinking_in_history="never"),
+        profile=msgspec.structs.replace(_PLAIN, name="gemini", thinking_in_history="never", output_mode="native"),
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         key_env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         base_url_env=("GEMINI_BASE_URL",),
     ),
     # Reads `reasoning` of assistant messages (docs.ollama.com/api/openai-compatibility).
     "ollama": Provider(
-        profile=msgspec.structs.replace(_PLAIN, name="ollama", thinking_field="reasoning"),
+        profile=msgspec.structs.replace(_CONSTRAINED, name="ollama", thinking_field="reasoning"),
         base_url="http://127.0.0.1:11434/v1",
         key_env=("OLLAMA_API_KEY",),
         base_url_env=("OLLAMA_BASE_URL", "OLLAMA_HOST"),
@@ -191,7 +225,7 @@ PROVIDERS: dict[str, Provider] = {
         hosts=("ollama.com",),
     ),
     "vllm": Provider(
-        profile=msgspec.structs.replace(_PLAIN, name="vllm"),
+        profile=msgspec.structs.replace(_CONSTRAINED, name="vllm"),
         base_url="http://127.0.0.1:8000/v1",
         key_env=("VLLM_API_KEY",),
         base_url_env=("VLLM_BASE_URL",),
@@ -200,7 +234,7 @@ PROVIDERS: dict[str, Provider] = {
         port=8000,
     ),
     "lmstudio": Provider(
-        profile=msgspec.structs.replace(_PLAIN, name="lmstudio"),
+        profile=msgspec.structs.replace(_CONSTRAINED, name="lmstudio"),
         base_url="http://127.0.0.1:1234/v1",
         key_env=("LMSTUDIO_API_KEY", "LM_STUDIO_API_KEY"),
         base_url_env=("LMSTUDIO_BASE_URL", "LM_STUDIO_API_BASE"),
@@ -209,7 +243,7 @@ PROVIDERS: dict[str, Provider] = {
         port=1234,
     ),
     "llamacpp": Provider(
-        profile=msgspec.structs.replace(_PLAIN, name="llamacpp"),
+        profile=msgspec.structs.replace(_CONSTRAINED, name="llamacpp"),
         base_url="http://127.0.0.1:8080/v1",
         key_env=("LLAMACPP_API_KEY",),
         base_url_env=("LLAMACPP_BASE_URL",),

@@ -97,12 +97,12 @@ def load_tools(specs: Iterable[str]) -> list[AnyTool]:
     return found
 
 
-def load_agent(spec: str) -> Agent:
+def load_agent(spec: str) -> Agent[Any]:
     """The agent that this names. Raises `UsageError`."""
     value = load_object(spec)
     if not isinstance(value, Agent):
         raise UsageError(f"{spec!r} is no agent: it is a {type(value).__name__}, not a ReActAgent or SimpleAgent")
-    return value
+    return cast("Agent[Any]", value)
 
 
 def model_spec(options: Options, environ: Mapping[str, str] = os.environ) -> str:

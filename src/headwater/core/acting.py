@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headwater.chat.arguments import parse_arguments
+from headwater.core.answer import ACCEPTED, INVALID, PLAN_IS_OPEN, PLAN_UNFINISHED, OutputRule, judge_call, refused
 from headwater.core.decisions import refusal
 from headwater.core.gate import Gate
 from headwater.core.guards import Guards
@@ -17,6 +18,7 @@ from headwater.core.texts import bad_arguments, not_run, unknown_tool
 from headwater.errors import ErrorInfo, ToolArgumentsError
 from headwater.events import (
     CustomEvent,
+    FinishReason,
     HITLDecidedEvent,
     PlanEvent,
     ToolCallEndEvent,
@@ -26,6 +28,7 @@ from headwater.events import (
 )
 from headwater.messages import AssistantMessage, ToolCallPart
 from headwater.tools.outcome import ToolOutcome
+from headwater.tools.output import Valid
 from headwater.tools.problems import BoundArguments
 from headwater.tools.tool import Tool
 
@@ -38,6 +41,9 @@ class Acting:
         self._tools = config.tools
         self._plan_tools = PLAN_TOOL_NAMES if config.planning else ()
         self._gate = config.gate
+        self._output = config.output
+        self._names = config.tool_names
+        self._rules = config.rules()
         self._out = outbox
         self._running: dict[tuple[str, int], str] = {}
         self._serial: tuple[str, int] | None = None
@@ -95,9 +101,10 @@ class Acting:
                 self._close_decided(part, decided)
             elif part.name in self._plan_tools:
                 self._move_plan(part)
+            elif self._output is not None and part.name == self._output.tool_name:
+                self._close_answer(part, self._output)
             elif (tool := self._tools.get(part.name)) is None:
-                available = (*self._tools, *self._plan_tools)
-                self._refuse(part, ToolStatus.ERROR, unknown_tool(part.name, available), "unknown_tool")
+                self._refuse(part, ToolStatus.ERROR, unknown_tool(part.name, self._names), "unknown_tool")
             elif part.args is None:
                 self._refuse_unread(part)
             elif tool.serial and self._serial is not None:
@@ -117,11 +124,7 @@ class Acting:
         """Close a call as a person decided, without running it."""
         match decided.decision:
             case "respond":
-                out = self._out
-                attempt = out.record.attempts.get(part.call_id, 0) + 1
-                out.emit(ToolCallStartEvent(*out.head(), part.call_id, part.name, part.args, attempt))
-                head = (*out.head(), part.call_id, part.name)
-                out.emit(ToolCallEndEvent(*head, ToolStatus.OK, decided.comment, attempt, False))
+                self._answer(part, decided.comment)
             case "skip":
                 self._refuse(part, ToolStatus.SKIPPED, refusal(decided.decision, decided.comment), "skipped")
             case _:
@@ -150,6 +153,24 @@ class Acting:
         out.emit(PlanEvent(*out.head(), moved.stage, moved.plan.steps, moved.plan.index, part.call_id))
         head = (*out.head(), part.call_id, part.name)
         out.emit(ToolCallEndEvent(*head, ToolStatus.OK, plan_result(moved), attempt))
+
+    def _close_answer(self, part: ToolCallPart, rule: OutputRule) -> None:
+        """Close a call that carries the run's answer."""
+        judged = judge_call(self._out.record, part, rule)
+        if isinstance(judged, Valid) and self._out.record.needs_more(FinishReason.STOP, self._rules):
+            self._refuse(part, ToolStatus.ERROR, PLAN_IS_OPEN, PLAN_UNFINISHED)
+        elif isinstance(judged, Valid):
+            self._answer(part, ACCEPTED)
+        else:
+            self._refuse(part, ToolStatus.ERROR, refused(judged.problem), INVALID)
+
+    def _answer(self, part: ToolCallPart, text: str) -> None:
+        """Give a call its result without running it."""
+        out = self._out
+        attempt = out.record.attempts.get(part.call_id, 0) + 1
+        out.emit(ToolCallStartEvent(*out.head(), part.call_id, part.name, part.args, attempt))
+        head = (*out.head(), part.call_id, part.name)
+        out.emit(ToolCallEndEvent(*head, ToolStatus.OK, text, attempt, False))
 
     def refuse(self, calls: Iterable[ToolCallPart], status: ToolStatus, reason: str, kind: str = "") -> None:
         """Close calls that are not going to be run; `kind` is the error's (default: the status)."""

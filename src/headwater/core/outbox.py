@@ -7,15 +7,17 @@ from typing import Any, Literal
 
 import msgspec
 
+from headwater.core.answer import OutputRule
 from headwater.core.budget import Budget
 from headwater.core.fallback import without_echo
 from headwater.core.gate import Gate
 from headwater.core.loops import LoopGuard
 from headwater.core.plan import PLAN_TOOL_NAMES
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
-from headwater.core.record import Rules, RunRecord
+from headwater.core.record import RunRecord
 from headwater.core.round import Numbering
 from headwater.core.signals import Command
+from headwater.core.steps import Rules
 from headwater.events import SCHEMA_VERSION, AgentEvent, HITLDecidedEvent, Origin
 from headwater.messages import AssistantMessage, Message
 from headwater.tools.tool import Tool
@@ -27,7 +29,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     `prefix` is what the model sees before the run's own messages; `commits` says that there is a session to store
     them in. A call that `gate` holds back waits for a person, at most `expires_in` seconds (None: without end). With
     `planning` the model has the plan tools besides `tools`; `plan_must_finish` does not take an answer at once while
-    steps are open. `fallbacks` are the names of further models.
+    steps are open. `output` says what the answer has to be (None: text). `fallbacks` are the names of further models.
     """
 
     origin: Origin
@@ -45,14 +47,17 @@ class RunConfig(msgspec.Struct, frozen=True):
     budget: Budget | None = None
     loop: LoopGuard | None = None
     fallbacks: tuple[str, ...] = ()
-
-    @property
-    def has_tools(self) -> bool:
-        return self.planning or bool(self.tools)
+    output: OutputRule | None = None
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        return (*self.tools, *(PLAN_TOOL_NAMES if self.planning else ()))
+        """Names of all tools that the model is offered."""
+        own = (self.output.tool_name,) if self.output is not None and self.output.tool_name else ()
+        return (*self.tools, *(PLAN_TOOL_NAMES if self.planning else ()), *own)
+
+    @property
+    def has_tools(self) -> bool:
+        return bool(self.tool_names)
 
     def rules(self) -> Rules:
         return Rules(
@@ -62,6 +67,7 @@ class RunConfig(msgspec.Struct, frozen=True):
             waits=self.gate.waits(self.tools),
             on_reject=self.on_reject,
             plan_must_finish=self.plan_must_finish,
+            output=self.output,
         )
 
 

@@ -6,11 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from headwater.core.answer import PLAN_UNFINISHED
 from headwater.core.fallback import Lineup
 from headwater.core.guards import Guards
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.plan import plan_note, unfinished_note
-from headwater.core.record import PLAN_UNFINISHED
 from headwater.core.round import Round, StreamedCall
 from headwater.core.signals import CallModel, CloseModel, ModelSaid
 from headwater.errors import ErrorInfo
@@ -22,7 +22,7 @@ from headwater.events import (
     RoundMode,
     RoundModeEvent,
 )
-from headwater.messages import AssistantMessage, Usage, UserMessage, user
+from headwater.messages import AssistantMessage, Message, Usage, UserMessage, user
 
 
 class Reasoning:
@@ -48,22 +48,24 @@ class Reasoning:
         self._again = ""
         self._started = 0.0
 
-    def begin(self, number: int, *, offers_tools: bool, again: str = "") -> None:
-        """Start the turn of round `number`; `again` as in `ReasonStartEvent`."""
+    def begin(self, number: int, *, offers_tools: bool, again: str = "", input: tuple[Message, ...] = ()) -> None:
+        """Start the turn of round `number`; `again` and `input` as in `ReasonStartEvent`."""
         record = self._out.record
         # After a crash the round goes on behind the attempt that it cut off.
         self._attempt = record.attempt if number == record.round else 0
         self._failures = 0
         self._offers_tools = offers_tools
         self._again = again
-        self._begin_attempt(number, None, 0.0)
+        self._begin_attempt(number, None, 0.0, input)
 
-    def _begin_attempt(self, number: int, discarded: Round | None, delay: float) -> None:
+    def _begin_attempt(
+        self, number: int, discarded: Round | None, delay: float, input: tuple[Message, ...] = ()
+    ) -> None:
         out = self._out
         self._attempt += 1
         self._started = out.now
         head = (*out.head(number), self._models.name, self._attempt)
-        out.emit(ReasonStartEvent(*head, self._offers_tools, self._again))
+        out.emit(ReasonStartEvent(*head, self._offers_tools, self._again, input))
         if not self._offers_tools:
             out.events.append(RoundModeEvent(*out.head(), RoundMode.FINAL_ANSWER))
         self._ask(number, discarded, delay)
@@ -91,8 +93,9 @@ class Reasoning:
             notes.append(plan_note(plan, offers_tools=offers_tools))
             if self._again == PLAN_UNFINISHED:
                 notes.append(unfinished_note(plan))
-        if config.has_tools and not offers_tools and config.limits.final_instruction:
-            notes.append(config.limits.final_instruction)
+        if config.has_tools and not offers_tools:
+            output = config.output.final_instruction if config.output is not None else ""
+            notes.extend(filter(None, (config.limits.final_instruction, output)))
         elif offers_tools and (hint := self._guards.hint()):
             notes.append(hint)
         return (user("\n\n".join(notes)),) if notes else ()
@@ -136,7 +139,9 @@ class Reasoning:
         """
         current = self._round
         if current is not None:
-            goes_on = self._out.record.needs_more(current.finish_reason(), self._rules)
+            goes_on = not current.calls and self._out.record.goes_on(
+                current.message(self._agent, {}), current.finish_reason(), self._rules
+            )
             current.settle(self._out.now, self._out.events, is_final=not goes_on)
 
     def finish(self, error: ErrorInfo | None = None, cut: FinishReason | None = None) -> AssistantMessage | None:

@@ -6,14 +6,24 @@ history is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Literal, TypeAlias
+from collections.abc import Iterable
 
 import msgspec
 
+from headwater.core.answer import AGAIN, PLAN_UNFINISHED, OutputRule, Unfit, judge_answer, judge_message, own_ends
 from headwater.core.budget import Spent
 from headwater.core.plan import Plan
-from headwater.core.policy import Limits
+from headwater.core.steps import (
+    AskHuman,
+    AskModel,
+    CloseAction,
+    EndRun,
+    NextStep,
+    OpenAction,
+    Rules,
+    RunCalls,
+    Wait,
+)
 from headwater.errors import ErrorInfo
 from headwater.events import (
     ActionEndEvent,
@@ -40,6 +50,7 @@ from headwater.events import (
     ToolStatus,
 )
 from headwater.messages import AssistantMessage, Message, ToolCallPart, ToolMessage, Usage
+from headwater.tools.output import Judged, Valid
 
 _OPENING = frozenset(
     {
@@ -49,72 +60,6 @@ _OPENING = frozenset(
         ChatEventType.MEDIA_DONE,
     }
 )
-
-
-def _never(part: ToolCallPart) -> bool:
-    return False
-
-
-class Rules(msgspec.Struct, frozen=True):
-    """What decides the next step besides the record.
-
-    `waits` says of a call that nobody has decided about whether a person has to; `on_reject="end"` ends the run once
-    a person has refused a call. With `plan_must_finish` an answer is not taken while the plan has open steps.
-    """
-
-    limits: Limits
-    has_tools: bool
-    return_direct: frozenset[str] = frozenset()
-    waits: Callable[[ToolCallPart], bool] = _never
-    on_reject: Literal["continue", "end"] = "continue"
-    plan_must_finish: bool = False
-
-
-class AskModel(msgspec.Struct, frozen=True):
-    """Next: model turn `round`; `again` as in `ReasonStartEvent`."""
-
-    round: int
-    offers_tools: bool
-    again: str = ""
-
-
-class OpenAction(msgspec.Struct, frozen=True):
-    """Next: these calls of the round are acted on."""
-
-    calls: tuple[ToolCallPart, ...]
-
-
-class RunCalls(msgspec.Struct, frozen=True):
-    """Next: these calls of the action have neither a result nor a running attempt."""
-
-    calls: tuple[ToolCallPart, ...]
-
-
-class CloseAction(msgspec.Struct, frozen=True):
-    """Next: every call of the action has its result, so it ends."""
-
-
-class AskHuman(msgspec.Struct, frozen=True):
-    """Next: a person is asked about these calls."""
-
-    calls: tuple[ToolCallPart, ...]
-
-
-class EndRun(msgspec.Struct, frozen=True):
-    """Next: the run ends."""
-
-    outcome: Outcome
-    error: ErrorInfo | None = None
-
-
-class Wait(msgspec.Struct, frozen=True):
-    """Next: nothing, until the model or a tool has ended, or because the run is over."""
-
-
-PLAN_UNFINISHED = "plan"
-"""Why the model is asked once more after an answer: the plan has open steps."""
-
-NextStep: TypeAlias = AskModel | OpenAction | RunCalls | CloseAction | AskHuman | EndRun | Wait
 
 
 class RunRecord:
@@ -127,6 +72,8 @@ class RunRecord:
         self.usage = Usage()
         self.spent = Spent()
         self.turns = 0
+        self.repairs = 0
+        """How often the model was asked again because its answer did not fit."""
         self.outcome: Outcome | None = None
         self.last_turn: ReasonEndEvent | None = None
         self.rounds: list[tuple[ToolCallPart, ...]] = []
@@ -152,6 +99,8 @@ class RunRecord:
         self.is_reasoning = False
         self._acted: set[str] = set()
         self._asked: set[str] = set()
+        self.judged: dict[str, Judged] = {}
+        """Answers of this round, each judged once: by call id, `""` for the text."""
 
     def apply(self, event: AgentEvent) -> None:
         """Take the next event of this run; events of other runs must not be given."""
@@ -163,7 +112,7 @@ class RunRecord:
                 self.messages.extend(messages)
                 if steps:
                     self.plan = Plan(steps, index)
-            case ReasonStartEvent(round=number, again=again, attempt=attempt):
+            case ReasonStartEvent(round=number, again=again, attempt=attempt, input=messages):
                 if number != self.round:
                     self._clear_calls()
                     self.blocks = 0
@@ -173,6 +122,9 @@ class RunRecord:
                 self.is_reasoning = True
                 if again == PLAN_UNFINISHED:
                     self._asked_to_finish = True
+                if again == AGAIN and attempt == 1:
+                    self.repairs += 1
+                self.messages.extend(messages)
             case ReasonDiscardEvent(usage=usage):
                 self.is_reasoning = False
                 self.usage = self.usage if usage is None else self.usage + usage
@@ -256,6 +208,7 @@ class RunRecord:
         self.decided = {}
         self._acted = set()
         self._asked = set()
+        self.judged = {}
 
     def _result(self, call_id: str) -> ToolMessage:
         part, end = self.calls[call_id], self.ends[call_id]
@@ -300,14 +253,17 @@ class RunRecord:
             return EndRun(Outcome.CANCELLED, turn.error)
         if turn.finish_reason is FinishReason.ERROR:
             return EndRun(Outcome.FAILED, turn.error)
-        if not self.calls:
-            if self.needs_more(turn.finish_reason, rules):
-                return AskModel(self.round + 1, True, PLAN_UNFINISHED)
-            limit = rules.limits.max_rounds
-            forced = rules.has_tools and limit is not None and self.round > limit
-            return EndRun(Outcome.LIMIT if forced else Outcome.COMPLETED)
         if rules.on_reject == "end" and any(event.decision == "reject" for event in self.decided.values()):
             return EndRun(Outcome.REJECTED)
+        if not self.calls and self.needs_more(turn.finish_reason, rules):
+            return AskModel(self.round + 1, True, PLAN_UNFINISHED)
+        if rules.output is not None:
+            step = self._after_answer(rules, rules.output)
+            if step is not None:
+                return step
+        if not self.calls:
+            forced = rules.has_tools and not self._offers_tools(self.round, rules)
+            return EndRun(Outcome.LIMIT if forced else Outcome.COMPLETED)
         if self.direct_texts(rules):
             return EndRun(Outcome.COMPLETED)
         offers_tools = self._offers_tools(self.round + 1, rules)
@@ -331,16 +287,51 @@ class RunRecord:
             return False
         return self.plan is not None and not self.plan.is_finished and self._offers_tools(self.round + 1, rules)
 
-    @staticmethod
-    def _offers_tools(number: int, rules: Rules) -> bool:
+    def goes_on(self, message: AssistantMessage, finish_reason: FinishReason, rules: Rules) -> bool:
+        """Whether the `message` of a turn without calls is not taken as the answer: the model is asked once more."""
+        if rules.output is None or self.needs_more(finish_reason, rules):
+            return self.needs_more(finish_reason, rules)
+        answer = judge_message(self, message, finish_reason, rules.output)
+        return isinstance(answer, Unfit) and self._may_repair(answer, rules.output)
+
+    def _may_repair(self, answer: Unfit, rule: OutputRule) -> bool:
+        return not answer.final and self.repairs < rule.retries
+
+    def _offers_tools(self, number: int, rules: Rules, repairs: int = 0) -> bool:
+        """Whether round `number` offers tools; asking again for the answer counts as no round (`repairs` more)."""
         limit = rules.limits.max_rounds
-        return rules.has_tools and (limit is None or number <= limit)
+        return rules.has_tools and (limit is None or number <= limit + self.repairs + repairs)
+
+    def _after_answer(self, rules: Rules, rule: OutputRule) -> NextStep | None:
+        """What an answer calls for; None if the turn did not come to one, or its text fits."""
+        answer = judge_answer(self, rules, rule)
+        if answer is None or isinstance(answer, Valid):
+            return EndRun(Outcome.COMPLETED) if answer is not None and self.calls else None
+        if answer.plan_is_open:
+            return AskModel(self.round + 1, True, PLAN_UNFINISHED)
+        if not self._may_repair(answer, rule):
+            return EndRun(Outcome.FAILED, answer.error(self.repairs + 1))
+        offers_tools = self._offers_tools(self.round + 1, rules, repairs=1)
+        # A call has its result; after a text a message says what was wrong.
+        told = () if self.calls else (answer.message(rule.tool_name if offers_tools else ""),)
+        return AskModel(self.round + 1, offers_tools, AGAIN, told)
+
+    def answer(self, rules: Rules) -> Valid | None:
+        """The answer that the last turn came to, if `output` is set and it fits."""
+        answer = judge_answer(self, rules, rules.output) if rules.output is not None else None
+        return answer if isinstance(answer, Valid) else None
 
     def response(self, origin: Origin, rules: Rules, outcome: Outcome, error: ErrorInfo | None) -> Response:
         """What the run comes to if it ends now with `outcome`."""
         message = self.last_turn.message if self.last_turn is not None else None
         direct = self.direct_texts(rules) if outcome is Outcome.COMPLETED else []
         answer = message.text if message is not None and self._is_answer(message) else ""
+        output = None
+        if rules.output is not None and outcome in (Outcome.COMPLETED, Outcome.LIMIT, Outcome.FAILED):
+            own = own_ends(self, rules.output)
+            answer = answer or (self.calls[own[0].call_id].arguments if own else "")
+            result = self.answer(rules) if outcome is not Outcome.FAILED else None
+            output = result.json if result is not None else None
         return Response(
             text="\n\n".join(direct) or answer,
             outcome=outcome,
@@ -350,6 +341,7 @@ class RunRecord:
             rounds=self.turns,
             usage=self.usage,
             error=error,
+            output=output,
             pending=tuple(self.pending.values()) if outcome is Outcome.SUSPENDED else (),
             plan=self.plan.steps if self.plan is not None else (),
             plan_index=self.plan.index if self.plan is not None else 0,

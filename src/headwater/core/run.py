@@ -12,6 +12,8 @@ run, the round and the position in it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from headwater.core.acting import Acting
@@ -19,7 +21,7 @@ from headwater.core.decisions import Allowed, Decided, digest_of
 from headwater.core.guards import Guards, Stop
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.reasoning import Reasoning
-from headwater.core.record import AskHuman, AskModel, CloseAction, EndRun, OpenAction, RunCalls, RunRecord, Wait
+from headwater.core.record import RunRecord
 from headwater.core.recovery import close_segment
 from headwater.core.round import Numbering
 from headwater.core.signals import (
@@ -42,6 +44,7 @@ from headwater.core.signals import (
     ToolEnded,
     ToolReported,
 )
+from headwater.core.steps import AskHuman, AskModel, CloseAction, EndRun, OpenAction, RunCalls, Wait
 from headwater.errors import ErrorInfo
 from headwater.events import (
     ActionEndEvent,
@@ -109,6 +112,12 @@ class RunMachine:
     def record(self) -> RunRecord:
         """What the run's boundary events come to so far."""
         return self._out.record
+
+    @property
+    def output(self) -> Any:
+        """The answer as a value of its type; None if the run came to none that fits."""
+        answer = self.record.answer(self._rules)
+        return answer.value if answer is not None else None
 
     def send(self, signal: Signal, now: float) -> tuple[list[AgentEvent], list[Command]]:
         """Take one signal at time `now` (Unix seconds); returns the new events and commands, in order."""
@@ -229,8 +238,8 @@ class RunMachine:
                     self._out.emit(ActionStartEvent(*self._out.head(), calls))
                 case Wait():
                     return
-                case AskModel(round=number, offers_tools=offers_tools, again=again) if closing is None:
-                    self._reasoning.begin(number, offers_tools=offers_tools, again=again)
+                case AskModel(round=number, offers_tools=offers_tools, again=again, input=messages) if closing is None:
+                    self._reasoning.begin(number, offers_tools=offers_tools, again=again, input=messages)
                     return
                 case EndRun(outcome=outcome, error=error) if closing is None:
                     self._prepare_end(_End(outcome, error))

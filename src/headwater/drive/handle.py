@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
+import msgspec
+
+from headwater.core.answer import OutputRule
 from headwater.drive.driver import Driver
 from headwater.drive.opening import INSIDE, Opening
+from headwater.drive.partial import PartialOutput
 from headwater.drive.pieces import FinalText, Pieces, visible_text
 from headwater.drive.sync import SyncRun
 from headwater.errors import ErrorInfo, RunError, UsageError, error_from_info
-from headwater.events import AgentEvent, Event, Outcome, Response, RunEndEvent
+from headwater.events import AgentEvent, Event, Outcome, OutputT_co, Response, RunEndEvent
 
 E = TypeVar("E", bound=Event)
 
 LEFT = "the consumer left the stream"
 
 
-class Run:
+class Run(Generic[OutputT_co]):
     """One execution of an agent, read while it happens.
 
     Iterate it (`async for`, or `for` in synchronous code) for every event, the last one a `RunEndEvent`; if the run
@@ -30,8 +34,11 @@ class Run:
     A run is made by `agent.stream(...)` and can be read once.
     """
 
-    def __init__(self, run_id: str, open_driver: Callable[[Opening], Awaitable[Driver]]) -> None:
+    def __init__(
+        self, run_id: str, open_driver: Callable[[Opening], Awaitable[Driver]], output: OutputRule | None = None
+    ) -> None:
         self.run_id = run_id
+        self._output = output
         self._open_driver = open_driver
         self._opening = Opening()
         self._opened: asyncio.Future[None] | None = None
@@ -51,7 +58,7 @@ class Run:
 
     # -- asynchronous -------------------------------------------------------------------------------------------
 
-    def __aiter__(self) -> Run:
+    def __aiter__(self) -> Run[OutputT_co]:
         return self
 
     async def __anext__(self) -> AgentEvent:
@@ -68,7 +75,7 @@ class Run:
             self._note_end(event)
         return event
 
-    async def __aenter__(self) -> Run:
+    async def __aenter__(self) -> Run[OutputT_co]:
         if self._driver is None:
             await self._start()
         return self
@@ -91,7 +98,7 @@ class Run:
         """End the run if it is not over; what `async with` does on leaving."""
         await self._close(LEFT)
 
-    async def response(self) -> Response:
+    async def response(self) -> Response[OutputT_co]:
         """Read to the end and return what the run comes to.
 
         Raises the run's error, with `.run_end` attached, for the outcomes `failed` and `cancelled`, and `UsageError`
@@ -135,6 +142,16 @@ class Run:
         """Text of the answer only, never a preamble: held back until the round's mode is known."""
         return Pieces(self, FinalText())
 
+    def partial(self) -> Pieces[OutputT_co]:
+        """The answer as it grows, with `output_type`: values of it, each other than the one before, the last one whole.
+
+        A value is there once everything that its type requires is. If the model is asked again for an answer that
+        fits, it grows anew. Raises `UsageError` without `output_type`.
+        """
+        if self._output is None:
+            raise UsageError("partial() gives the answer as its type: pass output_type= to the agent or the run.")
+        return Pieces(self, PartialOutput(self._output))
+
     def of_type(self, *classes: type[E]) -> Pieces[E]:
         """Only events of these classes."""
 
@@ -149,7 +166,7 @@ class Run:
         with SyncRun(self) as run:
             yield from run
 
-    def __enter__(self) -> SyncRun:
+    def __enter__(self) -> SyncRun[OutputT_co]:
         self._sync = SyncRun(self)
         return self._sync.__enter__()
 
@@ -208,7 +225,7 @@ class Run:
         error.run_end = end
         return error
 
-    def _result(self) -> Response:
+    def _result(self) -> Response[OutputT_co]:
         error = self.failure()
         if error is not None:
             raise error
@@ -216,7 +233,11 @@ class Run:
             raise self._driver.failure
         if self._end is None:
             raise UsageError("The run's end was read by somebody else; ask one reader for the response.")
-        return self._end.response
+        response: Response[Any] = self._end.response
+        if self._output is None or self._driver is None or self._end.outcome not in (Outcome.COMPLETED, Outcome.LIMIT):
+            return response
+        # Events are plain JSON; the caller gets the value itself.
+        return msgspec.structs.replace(response, output=self._driver.machine.output)
 
     async def _close(self, reason: str) -> None:
         """Close the driver, and see it through even if the caller is cancelled meanwhile."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headwater.drive.portal import LoopThread, acquire, release
 from headwater.errors import UsageError
-from headwater.events import AgentEvent, Event, Response
+from headwater.events import AgentEvent, Event, OutputT_co, Response
 
 if TYPE_CHECKING:
     from headwater.drive.handle import Run
@@ -30,14 +30,14 @@ def run_sync(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         release(portal)
 
 
-class SyncRun:
+class SyncRun(Generic[OutputT_co]):
     """A `Run` for synchronous code: `with agent.stream(...) as run: for event in run: ...`.
 
     The run goes on in a background thread while the caller works on an event; leaving the block ends it, and what had
     not been read can still be read then.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run[OutputT_co]) -> None:
         self._run = run
         self._portal: LoopThread | None = None
 
@@ -45,7 +45,7 @@ class SyncRun:
     def run_id(self) -> str:
         return self._run.run_id
 
-    def __enter__(self) -> SyncRun:
+    def __enter__(self) -> SyncRun[OutputT_co]:
         if self._portal is not None:
             raise UsageError("This run has been entered already: one `with` block, or one loop, reads it.")
         self._portal = acquire()
@@ -90,7 +90,7 @@ class SyncRun:
         if error is not None:
             raise error
 
-    def response(self) -> Response:
+    def response(self) -> Response[OutputT_co]:
         """Read to the end and return what the run comes to; raises like `Run.response`."""
         return self._call(self._run.response)
 
@@ -105,6 +105,10 @@ class SyncRun:
     def final_text(self) -> Iterator[str]:
         """Text of the answer only, never a preamble."""
         return self._pieces(self._run.final_text())
+
+    def partial(self) -> Iterator[OutputT_co]:
+        """The answer as it grows, like `Run.partial`."""
+        return self._pieces(self._run.partial())
 
     def of_type(self, *classes: type[E]) -> Iterator[E]:
         """Only events of these classes."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias
 
 import msgspec
+from typing_extensions import TypeVar
 
 from headwater.errors import ErrorInfo
 from headwater.events.base import (
@@ -17,6 +18,9 @@ from headwater.events.base import (
     ToolStatus,
 )
 from headwater.messages import AssistantMessage, MediaPart, Message, ToolCallPart, Usage
+
+OutputT_co = TypeVar("OutputT_co", covariant=True, default=Any)
+"""What a run comes to."""
 
 _THINKING = frozenset({ChatEventType.THINKING_START, ChatEventType.THINKING_DELTA, ChatEventType.THINKING_END})
 
@@ -44,13 +48,14 @@ class HITLTask(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     path: tuple[str, ...] = ()
 
 
-class Response(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class Response(msgspec.Struct, Generic[OutputT_co], frozen=True, gc=False, omit_defaults=True):
     """What a run comes to.
 
     `text` is the answer's visible text, `message` the whole last turn. `rounds` counts model turns, `usage` is the sum
     over them and over what was discarded. `error` says why a run failed, or which budget or guard ended it; `plan`
     holds the steps of the plan, if there is one, of which the first `plan_index` are finished; `pending` is what a
-    suspended run waits for.
+    suspended run waits for. With `output_type`, `output` is the answer as that type; in events it is plain JSON, and it
+    is None where the run came to no answer (`suspended`, `rejected`).
     """
 
     text: str
@@ -62,7 +67,7 @@ class Response(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     usage: Usage = Usage()
     error: ErrorInfo | None = None
     plan: tuple[str, ...] = ()
-    output: Any = None
+    output: OutputT_co = None  # pyright: ignore[reportAssignmentType] an agent without `output_type` gives None
     pending: tuple[HITLTask, ...] = ()
     plan_index: int = 0
 
@@ -106,13 +111,16 @@ class ContextSizeEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="co
 class ReasonStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.start"):
     """A model turn begins. `attempt` is above 1 after a discarded one.
 
-    `again` says why the model is asked once more after it had answered: `plan`, because the plan is not finished.
+    `again` says why the model is asked once more after it had answered: `plan`, because the plan is not finished, or
+    `output`, because the answer does not fit `output_type`. `input` are messages that the run itself adds to the
+    conversation before the turn, in the first attempt only.
     """
 
     model: str
     attempt: int
     offers_tools: bool = False
     again: str = ""
+    input: tuple[Message, ...] = ()
 
 
 class ReasonDeltaEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="reason.delta"):

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from headwater.chat.events import ModelEvent
+from headwater.chat.profile import PROVIDERS
 from headwater.chat.request import ModelRequest
 from headwater.drive.model import CompletionsModel
 from headwater.local.errors import INSTEAD, LocalModelError
@@ -39,6 +40,7 @@ class LocalModel:
         threads: int = 1,
     ) -> None:
         self.name = _shown(name)
+        self.profile = PROVIDERS["llamacpp"].profile
         self._asked = name
         self._template = Path(template) if template is not None else None
         self._context = context
@@ -72,7 +74,11 @@ class LocalModel:
         endpoint = await self.start()
         if self._client is None or self._client[0] != endpoint:
             model = CompletionsModel(
-                self.name, base_url=endpoint.base_url, api_key=endpoint.api_key, idle_timeout=IDLE_SECONDS
+                self.name,
+                base_url=endpoint.base_url,
+                api_key=endpoint.api_key,
+                profile=self.profile,
+                idle_timeout=IDLE_SECONDS,
             )
             self._client = endpoint, model
         async with aclosing(self._client[1].stream(request)) as batches:

@@ -16,6 +16,7 @@ from headwater.events import (
     PlanEvent,
     ReasonDeltaEvent,
     ReasonEndEvent,
+    ReasonStartEvent,
     RunEndEvent,
     RunStartEvent,
     ToolArgsDeltaEvent,
@@ -87,7 +88,7 @@ def _told(events: Iterable[AgentEvent]) -> list[_Line]:
     acted: set[str] = set()
     for event in events:
         match event:
-            case RunStartEvent(input=messages):
+            case RunStartEvent(input=messages) | ReasonStartEvent(input=messages):
                 lines.extend(messages)
             case ReasonEndEvent(message=message):
                 turn, at = message, len(lines)

@@ -21,7 +21,9 @@ _OWN_STEP = ("missing", "extra_forbidden")  # their last step is not in the argu
 _OBJECTS = ("dict_type", "model_type", "model_attributes_type", "dataclass_type", "dataclass_exact_type")
 
 
-class _Generator(GenerateJsonSchema):
+class SchemaGenerator(GenerateJsonSchema):
+    """Writes the schemas of what models fill in."""
+
     # A default without a JSON form is simply not shown; the function still gets it.
     ignored_warning_kinds = {*GenerateJsonSchema.ignored_warning_kinds, "non-serializable-default"}  # noqa: RUF012
 
@@ -37,7 +39,7 @@ class ModelOfParams:
         fields = {p.name: _annotation(p, docs.get(p.name)) for p in params}
         try:
             self._adapter = _adapter(fields, names)
-            schema = self._adapter.json_schema(schema_generator=_Generator)
+            schema = self._adapter.json_schema(schema_generator=SchemaGenerator)
         except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema) as error:
             raise UsageError(_blame(head, params, fields, names)) from error
         except PydanticUserError as error:
@@ -51,27 +53,33 @@ class ModelOfParams:
             given = copy_json(args)  # a tool that changes its arguments must not change the record
             return BoundArguments(kwargs=self._adapter.validate_python(given))
         except ValidationError as error:
-            raise arguments_error(tool_name, self._problems(error, args)) from error
+            raise arguments_error(tool_name, problems_of(error, args, self._allowed)) from error
         except Exception as error:  # a validator of the user's own that fails in its own way
             text = f"cannot be validated ({type(error).__name__}: {error})"
             raise arguments_error(tool_name, [Problem("arguments", text)]) from error
 
-    def _problems(self, error: ValidationError, args: dict[str, Any]) -> list[Problem]:
-        found: list[Problem] = []
-        for item in error.errors(include_url=False, include_context=False):
-            kind = item["type"]
-            path = join_path(_path(item["loc"], args, keep_last=kind in _OWN_STEP))
-            if kind == "missing":
-                found.append(Problem(path, "required, but missing"))
-            elif kind == "extra_forbidden":
-                top = len(item["loc"]) == 1
-                found.append(unknown_argument(path, self._allowed) if top else Problem(path, "unknown field"))
-            elif kind in _OBJECTS:
-                found.append(Problem(path, "should be an object", item["input"]))
-            else:
-                text = item["msg"].removeprefix("Input ").removeprefix("Value error, ")
-                found.append(Problem(path, text, item["input"]))
-        return found
+
+def problems_of(
+    error: ValidationError, given: Any, allowed: Sequence[str] | None = None, root: str = ""
+) -> list[Problem]:
+    """What is wrong with JSON data, in words for a model. `allowed` are the names that a tool takes (None: it is no
+    tool's arguments), `root` is what the whole of it is called."""
+    found: list[Problem] = []
+    for item in error.errors(include_url=False, include_context=False):
+        kind = item["type"]
+        steps = _path(item["loc"], given, keep_last=kind in _OWN_STEP)
+        path = join_path(steps) if steps or not root else root
+        if kind == "missing":
+            found.append(Problem(path, "required, but missing"))
+        elif kind == "extra_forbidden":
+            top = len(item["loc"]) == 1 and allowed is not None
+            found.append(unknown_argument(path, allowed or ()) if top else Problem(path, "unknown field"))
+        elif kind in _OBJECTS:
+            found.append(Problem(path, "should be an object", item["input"]))
+        else:
+            text = item["msg"].removeprefix("Input ").removeprefix("Value error, ")
+            found.append(Problem(path, text, item["input"]))
+    return found
 
 
 def _path(loc: tuple[int | str, ...], args: Any, *, keep_last: bool) -> list[int | str]:
@@ -121,7 +129,7 @@ def _blame(head: str, params: Sequence[Param], fields: dict[str, Any], names: di
     """The message that names the parameter whose type cannot be offered to a model."""
     for param in params:
         try:
-            _adapter({param.name: fields[param.name]}, names).json_schema(schema_generator=_Generator)
+            _adapter({param.name: fields[param.name]}, names).json_schema(schema_generator=SchemaGenerator)
         except (PydanticUserError, PydanticCustomError):
             plain = isinstance(param.annotation, type) and get_origin(param.annotation) is None
             shown = param.annotation.__qualname__ if plain else str(param.annotation)

@@ -52,8 +52,9 @@ def _without_null(schema: Schema) -> Schema:
 
 
 class _Tidy:
-    def __init__(self, defs: dict[str, Schema]) -> None:
+    def __init__(self, defs: dict[str, Schema], *, keep_null: bool = False) -> None:
         self.defs = defs
+        self.keep_null = keep_null
         self.kept = _recursive(defs)
 
     def schema(self, node: Any) -> Any:
@@ -78,7 +79,8 @@ class _Tidy:
         if isinstance(out.get("properties"), dict):
             required = cast("list[str]", out.get("required", []))
             properties = cast("dict[str, Schema]", out["properties"])
-            out["properties"] = {k: p if k in required else _without_null(p) for k, p in properties.items()}
+            if not self.keep_null:
+                out["properties"] = {k: p if k in required else _without_null(p) for k, p in properties.items()}
             out.setdefault("additionalProperties", False)
         return out
 
@@ -95,6 +97,15 @@ def tidy_schema(schema: Schema) -> Schema:
         out["required"] = body.pop("required")
     out["additionalProperties"] = body.pop("additionalProperties", False)
     out.update({key: value for key, value in body.items() if key != "required"})
+    if tidy.kept:
+        out["$defs"] = {name: tidy.schema(tidy.defs[name]) for name in tidy.defs if name in tidy.kept}
+    return out
+
+
+def tidy_value(schema: Schema, *, keep_null: bool = False) -> Schema:
+    """The schema of any value, tidied like that of an object; `keep_null` keeps the null of optional properties."""
+    tidy = _Tidy(cast("dict[str, Schema]", schema.get("$defs", {})), keep_null=keep_null)
+    out: Schema = tidy.schema(schema)
     if tidy.kept:
         out["$defs"] = {name: tidy.schema(tidy.defs[name]) for name in tidy.defs if name in tidy.kept}
     return out
