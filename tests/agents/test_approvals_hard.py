@@ -514,6 +514,50 @@ def test_two_resumes_at_once_of_a_run_without_session_run_the_tool_once() -> Non
     run(main)
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_cancel_at_any_event_of_a_resumed_segment(leaves: bool) -> None:
+    async def segment(position: int) -> int:
+        calls = [
+            call("gate", {"name": "a"}, id="a"),
+            call("note", {"text": "n"}, id="n"),
+            call("gate", {"name": "b"}, id="b"),
+        ]
+        agent = agent_of(ScriptedModel([calls, "All done.", "Next."]))
+        events = await events_of(agent.stream("Go.", session="s"))
+        stream = agent.resume_stream([Approve("a"), Reject("b", "no")], session="s")
+        seen = 0
+        async with stream:
+            async for event in stream:
+                events.append(event)
+                seen += 1
+                if seen == position:
+                    if leaves:
+                        break
+                    await stream.cancel()
+        events += [event async for event in stream]
+        check_events(events)
+        assert events == await agent.store.read(stream.run_id)
+        assert stream.end is not None
+        assert stream.end.outcome in (hw.Outcome.CANCELLED, hw.Outcome.COMPLETED)
+        assert RAN.count("gate a") <= 1
+        assert "gate b" not in RAN
+        assert not (await agent.load_session("s")).is_pending
+        assert (await agent.call_async("Go on.", session="s")).text in ("Next.", "All done.")
+        messages = (await agent.load_session("s")).messages
+        body = RequestEncoder(DEFAULT_PROFILE, "m").body(ModelRequest(messages, (), RequestOptions(), {}))
+        assert pairing_errors(msgspec.json.decode(body)["messages"]) == []
+        return seen
+
+    async def main() -> None:
+        position = 1
+        while await segment(position) >= position:
+            RAN.clear()
+            position += 1
+        assert position > 15
+
+    run(main, 60)
+
+
 # --- stores that break -----------------------------------------------------------------------------------------------
 
 

@@ -60,6 +60,27 @@ def test_epochs_count_up_and_fence_older_writers(make_store: MakeStore) -> None:
     run(main())
 
 
+def test_a_log_is_taken_over_only_where_it_was_read_to_its_end(make_store: MakeStore) -> None:
+    async def main() -> None:
+        store = make_store()
+        assert await store.open_epoch("r1", after=0) == 1
+        await store.append("r1", [start(1), delta(2)], epoch=1, step="run", wseq=1)
+        for wrong in (0, 1, 3):
+            with pytest.raises(Fenced, match="not taken over"):
+                await store.open_epoch("r1", after=wrong)
+        # Whoever was refused has fenced nobody.
+        await store.append("r1", [delta(3)], epoch=1, step="run", wseq=2)
+        assert await store.open_epoch("r1", after=3) == 2
+        with pytest.raises(Fenced):
+            await store.append("r1", [delta(4)], epoch=1, step="run", wseq=3)
+        with pytest.raises(Fenced):
+            await store.open_epoch("nobody", after=1)
+        assert await store.read("nobody") == []
+        await store.aclose()
+
+    run(main())
+
+
 def test_a_newer_attempt_of_a_step_fences_the_older_one_only(make_store: MakeStore) -> None:
     async def main() -> None:
         store = make_store()

@@ -52,14 +52,13 @@ from headwater.events import (
 from headwater.messages import AssistantMessage, Message, ToolCallPart, ToolMessage, Usage
 from headwater.tools.output import Judged, Valid
 
-_OPENING = frozenset(
-    {
-        ChatEventType.TEXT_START,
-        ChatEventType.THINKING_START,
-        ChatEventType.REFUSAL_START,
-        ChatEventType.MEDIA_DONE,
-    }
-)
+CLOSED_BY = {
+    ChatEventType.TEXT_START: ChatEventType.TEXT_END,
+    ChatEventType.THINKING_START: ChatEventType.THINKING_END,
+    ChatEventType.REFUSAL_START: ChatEventType.REFUSAL_END,
+}
+"""How a block that began is closed."""
+_ENDS = frozenset(CLOSED_BY.values())
 
 
 class RunRecord:
@@ -94,8 +93,10 @@ class RunRecord:
         self.attempt = 0
         """The last attempt of the round's model turn."""
         self.blocks = 0
+        self.open_block: ReasonDeltaEvent | None = None
         self.named: dict[str, None] = {}
-        """Blocks and calls that the round's attempts have streamed, as far as deltas are in the log."""
+        """Blocks and calls that the round's attempts have streamed, as far as deltas are in the log: only a model turn
+        that was cut off needs them."""
         self.is_reasoning = False
         self._acted: set[str] = set()
         self._asked: set[str] = set()
@@ -158,7 +159,11 @@ class RunRecord:
             case RunEndEvent(outcome=outcome):
                 self.outcome = outcome
             case ReasonDeltaEvent(chat_type=kind):
-                self.blocks += kind in _OPENING
+                if kind in CLOSED_BY or kind is ChatEventType.MEDIA_DONE:
+                    self.blocks += 1
+                    self.open_block = event if kind in CLOSED_BY else None
+                elif kind in _ENDS:
+                    self.open_block = None
             case ToolArgsDeltaEvent(call_id=call_id):
                 self.named[call_id] = None
             case _:

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwater.core.outbox import Outbox
+from headwater.core.record import CLOSED_BY
 from headwater.core.texts import not_run, outcome_unknown
 from headwater.errors import ErrorInfo
 from headwater.events import (
     ActionEndEvent,
+    ReasonDeltaEvent,
     ReasonDiscardEvent,
     ToolCallEndEvent,
     ToolCallStartEvent,
@@ -30,6 +32,10 @@ def close_segment(out: Outbox, tools: Mapping[str, Tool[..., Any]]) -> None:
     for start in [record.starts[call_id] for call_id in record.starts if call_id in record.running]:
         _close_call(out, start, tools.get(start.tool_name))
     if record.is_reasoning:
+        block = record.open_block
+        if block is not None:
+            closing = CLOSED_BY[block.chat_type]
+            out.events.append(ReasonDeltaEvent(*out.head(), closing, block.block_id))
         error = ErrorInfo(kind="interrupted", message=f"The model's turn was cut off: {DIED}.")
         out.emit(ReasonDiscardEvent(*out.head(), record.attempt, error.message, error))
     if record.acting is not None:
