@@ -48,9 +48,9 @@ class Failing(hw.MemoryStore):
         self._meet("commit")
         return await super().commit(session_id, expected_version, append=append, data=data)
 
-    async def open_epoch(self, run_id: str) -> int:
+    async def open_epoch(self, run_id: str, *, after: int | None = None) -> int:
         self._meet("open_epoch")
-        return await super().open_epoch(run_id)
+        return await super().open_epoch(run_id, after=after)
 
     async def append(
         self,
