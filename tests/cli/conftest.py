@@ -17,6 +17,7 @@ AGENTS = '''
 import asyncio
 
 from headwater import ReActAgent, ToolError, tool
+from headwater.core.budget import Budget
 from headwater.core.policy import Retry
 from headwater.errors import model_error
 from headwater.testing import ScriptedModel, call, fail, say, think, usage
@@ -65,6 +66,7 @@ def model():
 
 agent = ReActAgent(model=model(), tools=both)
 endless = ReActAgent(model=ScriptedModel([[call("weather", {"city": "X"})], "No more."]), tools=both, max_rounds=1)
+spent = ReActAgent(model=ScriptedModel([[call("weather", {"city": "X"})]]), tools=both, budget=Budget(rounds=1))
 broken = ReActAgent(model=ScriptedModel([["It is ", "rain", fail(model_error("stream_truncated", "cut off"))]]))
 hanging = ReActAgent(model=ScriptedModel([[say("One moment."), call("hang")]]), tools=[hang])
 again = ReActAgent(

@@ -130,6 +130,11 @@ def test_a_limit_has_its_own_status_and_the_answer_is_shown(cli: Cli) -> None:
     assert ran.err.startswith("limit: ")
 
 
+def test_a_spent_budget_is_named(cli: Cli) -> None:
+    ran = cli("run", "hi", "--agent", "made:spent")
+    assert (ran.status, ran.err) == (3, "limit: The run's budget of 1 rounds is spent.\n")
+
+
 def test_options_change_a_run_of_an_agent_that_is_made_already(cli: Cli, endpoint: Endpoint) -> None:
     endpoint.answers = [answer("yes")]
     where = ["--model", "m2", "--base-url", endpoint.url, "--temperature", "0"]

@@ -114,6 +114,8 @@ def report(played: Played, err: Terminal, *, session: str | None = None) -> None
     match end.outcome:
         case Outcome.COMPLETED:
             pass
+        case Outcome.LIMIT if end.error is not None:
+            err.line(f"limit: {error.message}", "yellow")
         case Outcome.LIMIT:
             err.line("limit: the answer was asked for before the agent was done; --max-rounds allows more", "yellow")
         case Outcome.CANCELLED:
