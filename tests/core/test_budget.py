@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.chat.events import Finish, ModelEvent, UsageSeen
+from headwater.core.answer import OutputRule
 from headwater.core.budget import Budget, Price, Spent, unpriced
 from headwater.core.policy import Retry
 from headwater.core.record import rebuild
@@ -23,7 +24,9 @@ from headwater.events import (
 )
 from headwater.messages import Usage
 from headwater.testing.laws import check_events
+from headwater.tools.output import Output
 from headwater.tools.tool import tool
+from tests.agents.outputs import Point
 from tests.core.simulate import Fail, Simulation, call, finish, text
 
 BROKEN = ErrorInfo(kind="connection_error", message="broken", retryable=True)
@@ -123,6 +126,21 @@ def test_an_answer_that_is_complete_is_never_refused() -> None:
     sim = simulate([[*text("Long."), *used(500, 500)]], Budget(tokens=100, money=0.0001, prices={"scripted": (1, 1)}))
     sim.run()
     assert end_of(sim).outcome is Outcome.COMPLETED
+
+
+def test_an_answer_in_the_form_of_a_call_is_an_answer() -> None:
+    rule = OutputRule(Output(Point), "final_answer")
+    turn = [*call(0, "final_answer", '{"x": 1}'), *call(1, "write", args()), *used(500, 500)]
+    sim = simulate([turn[:3] + turn[6:]], Budget(tokens=100, tool_calls=0), output=rule)
+    sim.run()
+    end = end_of(sim)
+    assert (end.outcome, end.response.output) == (Outcome.COMPLETED, {"x": 1, "y": 0, "tags": []})
+    assert sim.machine.record.spent.tool_calls == 0
+    sim = simulate([turn], Budget(tokens=100), output=rule)
+    sim.run()
+    assert kind_of(sim) == "budget_tokens"
+    assert end_of(sim).response.output == {"x": 1, "y": 0, "tags": []}
+    assert results(sim) == [("final_answer", False, ""), ("write", False, "budget_tokens")]
 
 
 def test_an_eager_call_that_has_run_keeps_its_result_when_the_turn_spends_the_budget() -> None:

@@ -13,7 +13,9 @@ from headwater.core.budget import STOPS, Budget, Spent
 from headwater.core.loops import LoopGuard
 from headwater.core.policy import Limits, Retry
 from headwater.core.record import rebuild
-from headwater.core.signals import Cancel, Deadline
+from headwater.core.round import Numbering
+from headwater.core.run import RunMachine
+from headwater.core.signals import Cancel, Deadline, Recover, Resume
 from headwater.events import Outcome, ReasonStartEvent, RunEndEvent, ToolCallEndEvent, ToolCallStartEvent
 from tests.core.simulate import Simulation, Turn, call, finish
 from tests.core.test_laws import OUTCOMES, TOOLS, check, retries, turns
@@ -45,7 +47,7 @@ def simulate(
     return sim, lambda count: next(choices) % count
 
 
-def check_guarded(sim: Simulation, budget: Budget) -> None:
+def check_guarded(sim: Simulation, budget: Budget, *, recovered: bool = False) -> None:
     """The laws, that nothing was begun for which the budget did not suffice, and that the log says why it ended."""
     check(sim)
     end = sim.events[-1]
@@ -67,7 +69,8 @@ def check_guarded(sim: Simulation, budget: Budget) -> None:
         cost = sum(budget.cost(c.model, c.usage) or 0.0 for c in spent.charges)
     assert budget.rounds is None or spent.rounds <= budget.rounds
     assert budget.tool_calls is None or spent.tool_calls <= budget.tool_calls
-    assert spent.tool_calls == len(sim.started)
+    if not recovered:
+        assert spent.tool_calls == len(sim.started)
     if end.error is not None and end.error.kind in STOPS:
         assert end.outcome is Outcome.LIMIT
     if record.spent.stopped is not None:
@@ -108,6 +111,35 @@ def test_the_deadline_and_a_cancel_after_it_at_any_position_obey_the_laws(
     assert isinstance(end, RunEndEvent)
     if budget.seconds is not None and not was_over and not sim.committed:
         assert end.outcome is not Outcome.COMPLETED
+
+
+@settings(max_examples=300, deadline=None)
+@given(scripts, retries, st.booleans(), orders, budgets, guards, fallbacks, st.integers(1, 200))
+def test_a_run_whose_process_died_anywhere_keeps_its_budget_when_it_goes_on(
+    script: list[Turn], retry: Retry, commits: bool, order: list[int], budget: Budget, loop: Any, others: Any, cut: int
+) -> None:
+    sim, choose = simulate(script, retry, commits, order, budget=budget, loop=loop, fallbacks=others)
+    written = [len(sim.events)]  # what one signal brings is written whole or not at all
+    while sim.step(choose):
+        written.append(len(sim.events))
+    log = sim.events[: written[cut % len(written)]]
+    if isinstance(log[-1], RunEndEvent):
+        return
+    stopped = rebuild(log).spent.stopped
+    for signal in (Recover(), Resume(())):
+        sim.events, sim.jobs = log, []
+        sim.now += 1000
+        sim.machine = RunMachine(sim.machine.config, Numbering(log[-1].seq), rebuild(log))
+        requests = len(sim.requests)
+        sim.send(signal)
+        sim.run(choose)
+    check_guarded(sim, budget, recovered=True)
+    if stopped is not None:
+        assert len(sim.requests) == requests
+        assert isinstance(sim.events[-1], RunEndEvent)
+        assert sim.events[-1].outcome is Outcome.LIMIT
+    alive = sum(e.duration for e in sim.events if isinstance(e, RunEndEvent))
+    assert sim.machine.record.spent.seconds == alive < 1000
 
 
 @settings(max_examples=200, deadline=None)

@@ -170,8 +170,8 @@ class Spent(msgspec.Struct, frozen=True):
         match event:
             case RunStartEvent(ts=ts):
                 return replace(self, began=ts)
-            case RunEndEvent(ts=ts):
-                return replace(self, began=None, seconds=self.elapsed(ts))
+            case RunEndEvent(duration=duration):
+                return replace(self, began=None, seconds=self.seconds + duration)
             case ContextSizeEvent(token_count=count):
                 return replace(self, context_tokens=count)
             case ReasonStartEvent(attempt=attempt, model=model):

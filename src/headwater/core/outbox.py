@@ -53,7 +53,12 @@ class RunConfig(msgspec.Struct, frozen=True):
     def tool_names(self) -> tuple[str, ...]:
         """Names of all tools that the model is offered."""
         own = (self.output.tool_name,) if self.output is not None and self.output.tool_name else ()
-        return (*self.tools, *(PLAN_TOOL_NAMES if self.planning else ()), *own)
+        return (*self.running_names, *own)
+
+    @property
+    def running_names(self) -> tuple[str, ...]:
+        """Names of the tools whose calls do something, and do not just carry the answer."""
+        return (*self.tools, *(PLAN_TOOL_NAMES if self.planning else ()))
 
     @property
     def has_tools(self) -> bool:

@@ -70,6 +70,8 @@ class RunRecord:
         self.round = 0
         self.usage = Usage()
         self.spent = Spent()
+        self.latest = 0.0
+        """When the last event happened (Unix seconds)."""
         self.turns = 0
         self.repairs = 0
         """How often the model was asked again because its answer did not fit."""
@@ -105,6 +107,7 @@ class RunRecord:
 
     def apply(self, event: AgentEvent) -> None:
         """Take the next event of this run; events of other runs must not be given."""
+        self.latest = event.ts
         self.spent = self.spent.after(event)
         match event:
             case RunStartEvent(input=messages, plan=steps, plan_index=index):

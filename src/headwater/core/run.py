@@ -100,7 +100,7 @@ class RunMachine:
         self.ended = False
         self._rules = config.rules()
         self._out = Outbox(config, numbering or Numbering(), record or RunRecord())
-        self._guards = Guards(self.record, config.tool_names, config.budget, config.loop)
+        self._guards = Guards(self.record, config.running_names, config.budget, config.loop)
         self._reasoning = Reasoning(config, self._out, self._guards)
         self._acting = Acting(config, self._out, self._guards)
         self._closing: _Closing | None = None
@@ -208,7 +208,9 @@ class RunMachine:
     def _recover(self) -> None:
         if self._started is not None:
             return
-        self._started = self._out.now
+        # The segment lasted as long as its process is known to have lived.
+        lasted = self.record.spent.elapsed(self.record.latest) - self.record.spent.seconds
+        self._started = self._out.now - lasted
         close_segment(self._out, self.config.tools)
         self._prepare_end(_End(Outcome.SUSPENDED, None))
 
