@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -218,19 +219,59 @@ import os, signal, sys
 from pathlib import Path
 from headwater.local.server import ServerSpec, running
 running(ServerSpec(model=Path(sys.argv[1]))).result(20)
-print("up", flush=True)
 if sys.argv[2] == "fork" and os.fork() == 0:
-    os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)"])
+    while True:
+        signal.pause()
+print("up", flush=True)  # what it starts, it has started
 sys.stdin.read()
 """
 
+Holders = Callable[[str], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start_holder(stand_in: Path) -> Iterator[Holders]:
+    """Starts a process that holds a model's server, in a group of its own; whatever is left of a group is killed."""
+    groups: list[int] = []
+
+    def start(how: str) -> subprocess.Popen[bytes]:
+        holder = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(stand_in), how],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        groups.append(holder.pid)
+        return holder
+
+    yield start
+    for group in groups:
+        end_group(group)
+
+
+def end_group(group: int) -> None:
+    """Kill the processes of a group and return when they are gone."""
+    left = group_of(group)
+    for process in left:
+        process.kill()
+    assert not psutil.wait_procs(left, timeout=PATIENCE)[1]
+
+
+def group_of(group: int) -> list[psutil.Process]:
+    """The processes of a group, also those whose parent is gone."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            if os.getpgid(process.pid) == group:
+                found.append(process)
+        except ProcessLookupError:  # it ended meanwhile
+            continue
+    return found
+
 
 @pytest.mark.parametrize("how", ["end", "kill"])
-def test_the_child_ends_with_the_process_that_started_it(stand_in: Path, how: str) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(stand_in), how], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    with holder:
+def test_the_child_ends_with_the_process_that_started_it(stand_in: Path, start_holder: Holders, how: str) -> None:
+    with start_holder(how) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"up\n"
         pid = params(stand_in)["pid"]
@@ -240,25 +281,19 @@ def test_the_child_ends_with_the_process_that_started_it(stand_in: Path, how: st
     assert gone(pid)
 
 
-def test_the_child_ends_although_a_process_that_its_parent_forked_holds_its_pipe(stand_in: Path) -> None:
-    code = HOLDER.replace(
-        'os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)"])', "while True: signal.pause()"
-    )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", code, str(stand_in), "fork"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    with holder:
+def test_the_child_ends_although_a_process_that_its_parent_forked_holds_its_pipe(
+    stand_in: Path, start_holder: Holders
+) -> None:
+    with start_holder("fork") as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"up\n"
         pid = params(stand_in)["pid"]
-        forks = [p for p in psutil.Process(holder.pid).children() if p.pid != pid]
+        assert len(psutil.Process(holder.pid).children()) == 2
         holder.kill()
         holder.wait()
-    try:
         assert gone(pid)
-    finally:
-        for fork in forks:
-            fork.kill()
+        (fork,) = group_of(holder.pid)  # it had the pipe all the while
+        fork.kill()
 
 
 def test_missing_weights_are_an_error_that_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
