@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import gzip
+import os
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from headwater.drive.http import LINGER
 from headwater.drive.model import CompletionsModel
 from headwater.errors import ModelConnectionError, ModelError, ModelStreamError
 from headwater.messages import user
+from tests.conftest import ROOT
 from tests.drive.server import DONE, STREAM, Exchange, Server, frame, refuse, stream_of
 
 
@@ -501,6 +503,37 @@ def test_a_loop_that_ends_closes_its_connections_without_a_word() -> None:
 
     asyncio.run(main())
     gc.collect()
+
+
+LEFT_OPEN = """
+import asyncio, sys
+from headwater.drive.model import CompletionsModel
+from tests.drive.test_model_stream import ask
+async def main():
+    async for _ in CompletionsModel("m", base_url=sys.argv[1]).stream(ask()):
+        pass
+loop = asyncio.new_event_loop()
+loop.run_until_complete(main())
+"""
+
+
+@pytest.mark.parametrize("how", ["loop = None", "", "asyncio.set_event_loop(loop)", "loop.close()"])
+def test_a_loop_that_nobody_ends_leaves_nothing_to_be_told_of_at_exit(how: str) -> None:
+    async def main() -> None:
+        async with Server(stream_of(frame("x", finish="stop"))) as server:
+            assert await leave_open(server, how) == (0, b"")
+
+    asyncio.run(main())
+
+
+async def leave_open(server: Server, then: str) -> tuple[int | None, bytes]:
+    """The status and the errors of a process that asks once in a loop of its own and ends."""
+    command = ["-c", LEFT_OPEN + then, server.url]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, stderr=asyncio.subprocess.PIPE, cwd=ROOT, env={**os.environ, "PYTHONPATH": "src"}
+    )
+    _, errors = await process.communicate()
+    return process.returncode, errors
 
 
 def test_importing_the_model_does_not_import_aiohttp() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import base64
 import io
+import os
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
@@ -22,6 +25,9 @@ LINGER = 0.25
 
 _READ_AHEAD = 64 * 1024
 
+_LAST_WORDS = 1.0
+"""Seconds that the connections of a loop that nobody closed may take to close when the interpreter ends."""
+
 _WHOLE = 1024 * 1024  # bytes; aiohttp warns where more than that is to be written in one piece
 
 
@@ -32,6 +38,7 @@ class _Pool:
         self.session = session
         self.lingering: dict[ClientResponse, asyncio.TimerHandle] = {}
         self.keeper: AsyncGenerator[None, None] | None = None
+        self.process = os.getpid()
 
     def leave(self, response: ClientResponse) -> None:
         loop = asyncio.get_running_loop()
@@ -77,10 +84,32 @@ def _pool() -> _Pool:
 
 
 def _forget_closed_loops() -> None:
-    """Drop the pools of loops that were closed without closing their generators: nothing can close them any more."""
+    """Drop the pools of loops that were closed without closing their generators, which would have closed the pools."""
     for loop in list(_pools):
         if loop.is_closed():
-            _pools.pop(loop).session.detach()
+            session = _pools.pop(loop).session
+            closing = session.close()
+            # On a closed loop there is nothing to wait for, or (a name was being looked up) nothing that can be done.
+            with suppress(StopIteration, RuntimeError):
+                closing.send(None)
+            closing.close()
+            session.detach()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """Close the pools of loops that have stopped and that nobody closes, such as those of interactive shells."""
+    _forget_closed_loops()
+    for loop, pool in list(_pools.items()):
+        # The sockets of a forked process are its parent's too, and a loop that runs in a thread is that thread's.
+        if pool.process == os.getpid() and not loop.is_running():
+            with suppress(TimeoutError):
+                loop.run_until_complete(asyncio.wait_for(_close(pool), _LAST_WORDS))
+
+
+async def _close(pool: _Pool) -> None:
+    if pool.keeper is not None:
+        await pool.keeper.aclose()
 
 
 async def _keep(loop: asyncio.AbstractEventLoop, pool: _Pool) -> AsyncGenerator[None, None]:
@@ -104,8 +133,8 @@ def _start(generator: AsyncGenerator[None, None]) -> None:
 async def close_sessions() -> None:
     """Close the running loop's connections; the next request opens new ones. A loop that ends does it by itself."""
     pool = _pools.get(asyncio.get_running_loop())
-    if pool is not None and pool.keeper is not None:
-        await pool.keeper.aclose()
+    if pool is not None:
+        await _close(pool)
 
 
 def shown_url(url: str) -> str:
