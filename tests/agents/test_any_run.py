@@ -81,6 +81,7 @@ async def turn(agent: hw.ReActAgent, rng: random.Random) -> list[hw.AgentEvent]:
         async with stream:
             if way == "response":
                 await stream.response()
+                return
             while way == "batches" and (batch := await stream.next_batch()):
                 events.extend(batch)
             async for event in stream:

@@ -79,7 +79,8 @@ def test_what_was_not_read_in_the_block_is_read_after_it() -> None:
         assert first_text(events) == "a"
     rest = list(stream)
     assert rest[-1].type == "run.end"
-    assert list(stream) == []
+    with pytest.raises(hw.UsageError, match="read to its end"):
+        iter(stream)
     with pytest.raises(hw.RunCancelled):
         stream.response()
     stream.cancel()
@@ -100,7 +101,8 @@ def test_a_failure_is_raised_once_after_all_events() -> None:
         events: list[hw.AgentEvent] = []
         with pytest.raises(hw.ModelHTTPError, match="No"):
             events.extend(stream)
-        assert list(stream) == []
+        with pytest.raises(hw.UsageError, match="read to its end"):
+            iter(stream)
         with pytest.raises(hw.ModelHTTPError):
             stream.response()
 

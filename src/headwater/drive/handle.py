@@ -22,6 +22,9 @@ E = TypeVar("E", bound=Event)
 
 LEFT = "the consumer left the stream"
 
+_READ = "This run was read to its end; its result is run.response(), a new run is agent.stream(...)."
+_OPENED_ASYNC = "This run was opened with 'async with': read it with 'async for', or open it with 'with' to use 'for'."
+
 
 class Run(Generic[OutputT_co]):
     """One execution of an agent, read while it happens.
@@ -31,7 +34,8 @@ class Run(Generic[OutputT_co]):
     closed and tools are cancelled before control returns. Reading is what drives it: a consumer that does not read
     holds the model back.
 
-    A run is made by `agent.stream(...)` and can be read once.
+    A run is made by `agent.stream(...)` and can be read once: to begin again after its end raises `UsageError`. What
+    a loop left unread can still be read by another one.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class Run(Generic[OutputT_co]):
         self._driver: Driver | None = None
         self._end: RunEndEvent | None = None
         self._raised = False
+        self._was_read = False
 
     @property
     def end(self) -> RunEndEvent | None:
@@ -59,6 +64,7 @@ class Run(Generic[OutputT_co]):
     # -- asynchronous -------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> Run[OutputT_co]:
+        self.check_unread()
         return self
 
     async def __anext__(self) -> AgentEvent:
@@ -93,10 +99,12 @@ class Run(Generic[OutputT_co]):
         Raises `UsageError` on another event loop than the run's.
         """
         await self._close(reason)
+        self._was_read = False
 
     async def aclose(self) -> None:
         """End the run if it is not over; what `async with` does on leaving."""
         await self._close(LEFT)
+        self._was_read = False
 
     async def response(self) -> Response[OutputT_co]:
         """Read to the end and return what the run comes to.
@@ -115,6 +123,7 @@ class Run(Generic[OutputT_co]):
             if driver.finished:
                 break
             await driver.step()
+        self._was_read = True
         return self._result()
 
     async def next_batch(self) -> list[AgentEvent]:
@@ -163,10 +172,17 @@ class Run(Generic[OutputT_co]):
     # -- synchronous --------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[AgentEvent]:
+        self._check_not_async()
+        self.check_unread()
+        return self._read()
+
+    def _read(self) -> Iterator[AgentEvent]:
         with SyncRun(self) as run:
             yield from run
+        self._was_read = True
 
     def __enter__(self) -> SyncRun[OutputT_co]:
+        self._check_not_async()
         self._sync = SyncRun(self)
         return self._sync.__enter__()
 
@@ -176,6 +192,23 @@ class Run(Generic[OutputT_co]):
         self._sync.__exit__(kind, error, trace)
 
     # -- inside -------------------------------------------------------------------------------------------------
+
+    def check_unread(self) -> None:
+        """Raise `UsageError` if a reader has come to the end already: another loop would be silently empty."""
+        # Who cancels reads what is left, and that may be nothing.
+        if self._was_read:
+            raise UsageError(_READ)
+
+    def _check_not_async(self) -> None:
+        """Raise `UsageError` where a blocking read would wait for the loop that it blocks."""
+        driver = self._driver
+        if driver is None or driver.finished:
+            return
+        try:
+            driver.check_loop()
+        except (RuntimeError, UsageError):
+            return  # no loop runs in this thread, or another one than the run's
+        raise UsageError(_OPENED_ASYNC)
 
     async def _start(self) -> Driver:
         while (driver := self._driver) is None:
@@ -207,6 +240,7 @@ class Run(Generic[OutputT_co]):
 
     def last_failure(self) -> Exception | None:
         """What iteration raises after the last event: the error of a failed run, once."""
+        self._was_read = True
         if self._raised:
             return None
         self._raised = True

@@ -32,17 +32,20 @@ class Pieces(Generic[T]):
         self.picker = picker
 
     def __aiter__(self) -> AsyncIterator[T]:
-        return self._pieces()
+        return self._pieces(aiter(self._run))
 
-    async def _pieces(self) -> AsyncGenerator[T, None]:
+    async def _pieces(self, events: AsyncIterator[AgentEvent]) -> AsyncGenerator[T, None]:
         picker = self.picker
-        async for event in self._run:
+        async for event in events:
             for piece in picker(event):
                 yield piece
 
     def __iter__(self) -> Iterator[T]:
+        return self._pick(iter(self._run))
+
+    def _pick(self, events: Iterator[AgentEvent]) -> Iterator[T]:
         picker = self.picker
-        for event in self._run:
+        for event in events:
             yield from picker(event)
 
 

@@ -84,6 +84,17 @@ class SyncRun(Generic[OutputT_co]):
         return self._portal.call(work)
 
     def __iter__(self) -> Iterator[AgentEvent]:
+        self._run.check_unread()
+        return self._events()
+
+    if not TYPE_CHECKING:  # a type checker refuses it by itself
+
+        def __aiter__(self):
+            raise UsageError(
+                "This run was opened with 'with': read it with 'for', or open it with 'async with' to use 'async for'."
+            )
+
+    def _events(self) -> Iterator[AgentEvent]:
         while batch := self._call(self._run.next_batch):
             yield from batch
         error = self._run.last_failure()
