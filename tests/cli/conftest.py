@@ -42,6 +42,12 @@ async def hang() -> str:
     return "never"
 
 
+@tool(requires_approval=True)
+def rm(path: str) -> str:
+    """Remove a file."""
+    return f"removed {path}"
+
+
 def greet(name: str) -> str:
     """Greet."""
     return f"Hello {name}"
@@ -76,6 +82,7 @@ again = ReActAgent(
     ]),
     retry=Retry(base=0.0, after_output="discard"),
 )
+careful = ReActAgent(model=ScriptedModel([[call("rm", {"path": "x"})], lambda r: r.messages[-1].text]), tools=[rm])
 nasty = ReActAgent(model=ScriptedModel(["red \\x1b[31malert\\x1b[0m\\x07 \\u202eback\\r\\nnext"]))
 talk = ReActAgent(model=ScriptedModel([lambda r: f"{len(r.messages)} messages"] * 9))
 many = ReActAgent(model=ScriptedModel([["word "] * 20000]))

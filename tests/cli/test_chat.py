@@ -44,3 +44,14 @@ def test_a_failed_answer_does_not_end_the_chat_but_shows_in_the_status(cli: Cli,
 @pytest.mark.parametrize("line", [b"/help", b"/?"])
 def test_help_says_how_to_leave(cli: Cli, line: bytes) -> None:
     assert "/quit" in cli("chat", "made:talk", stdin=line).out
+
+
+def test_an_unknown_command_is_not_sent_but_a_path_is(cli: Cli) -> None:
+    ran = cli("chat", "made:talk", stdin=b"/frob it\n/etc/hosts?\n")
+    assert ran.out == "scripted\n\nthere is no /frob; there are /help and /quit (or /exit, /q)\n1 messages\n\n"
+
+
+def test_a_prompt_to_chat_is_sent_to_run(cli: Cli) -> None:
+    ran = cli("chat", "hello")
+    assert (ran.status, ran.out) == (2, "")
+    assert "chat takes no prompt; use headwater run" in ran.err

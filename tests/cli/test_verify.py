@@ -72,4 +72,18 @@ def test_what_holds_no_events_breaks_a_law(cli: Cli, body: bytes, said: str) -> 
     ran = cli("verify", "-", stdin=body)
     assert ran.status == 1
     assert said in ran.out
+    assert ran.out.endswith("standard input: this is no event recording\n")
     assert "Traceback" not in ran.err
+
+
+def test_a_file_of_another_kind_is_not_told_line_by_line(cli: Cli) -> None:
+    ran = cli("verify", "-", stdin=b"# A page\n\nof text\n" * 50)
+    assert ran.status == 1
+    assert ran.out.count(": L7: no event") == 3
+    assert ran.out.endswith("standard input: this is no event recording\n")
+
+
+def test_a_broken_law_is_explained_once(cli: Cli, recording: list[str]) -> None:
+    ran = cli("verify", "-", stdin="\n".join(["{}", *recording, "{}"]).encode())
+    assert ran.out.count(": L7: no event") == 2
+    assert ran.out.splitlines()[-2] == "L7: an event is plain JSON, the same after writing and reading"

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
+from collections.abc import Coroutine, Sequence
 
 from headwater.agents.agent import Agent
 from headwater.cli import exits
 from headwater.cli.args import Options
+from headwater.cli.deciding import play_through
 from headwater.cli.loading import make_agent, run_overrides
-from headwater.cli.play import Played, play, report
-from headwater.cli.render import PlainRenderer
+from headwater.cli.play import Played, report
+from headwater.cli.run import show
 from headwater.cli.terminal import Terminal, error_terminal, output_terminal
+from headwater.core.decisions import Decision
+from headwater.errors import UsageError
 
 _QUIT = frozenset({"/quit", "/exit", "/q"})
+_COMMAND = re.compile(r"/\w+")
+"""A line that is meant as a command; a path, which goes on with a slash, is something to talk about."""
 _HELP = "/quit or Ctrl-D leaves, Ctrl-C stops an answer. What was said is remembered{where}."
 _UNNAMED = "chat"
 """The session of a chat that is kept in memory only."""
@@ -21,6 +28,8 @@ _UNNAMED = "chat"
 
 def main(options: Options) -> int:
     """Talk until the user leaves. The status is that of the last answer that failed, else 0."""
+    if options.agent is not None and ":" not in options.agent:
+        raise UsageError(f"chat takes no prompt; use headwater run. {options.agent!r} is no MODULE:NAME of an agent")
     agent = make_agent(options)
     out, err = output_terminal(), error_terminal()
     _enable_editing()
@@ -49,9 +58,11 @@ def _loop(runner: asyncio.Runner, agent: Agent, options: Options, out: Terminal,
             return status
         if line in ("/help", "/?"):
             out.line(_HELP.format(where=f" in session {options.session}" if options.session else " until then"), "dim")
+        elif _COMMAND.fullmatch(line.partition(" ")[0]):
+            out.line(f"there is no {line.partition(' ')[0]}; there are /help and /quit (or /exit, /q)", "dim")
         elif line:
-            played = runner.run(_answer(agent, line, options, out))
-            report(played, err, session=options.session)
+            played = _answer(runner, agent, line, options, out, err)
+            report(played, err, session=options.session, kept=agent.keeps_events)
             out.line()
             status = exits.FAILED if played.status == exits.FAILED else status
 
@@ -67,13 +78,15 @@ async def _greet(agent: Agent, options: Options, out: Terminal) -> None:
     out.line()
 
 
-async def _answer(agent: Agent, prompt: str, options: Options, out: Terminal) -> Played:
-    renderer = PlainRenderer(out)
-    try:
-        run = agent.stream(prompt, session=options.session or _UNNAMED, **run_overrides(options))
-        return await play(run, renderer)
-    finally:
-        renderer.close()
+def _answer(
+    runner: asyncio.Runner, agent: Agent, prompt: str, options: Options, out: Terminal, err: Terminal
+) -> Played:
+    session, overrides = options.session or _UNNAMED, run_overrides(options)
+
+    def resume(decisions: Sequence[Decision], _: str) -> Coroutine[None, None, Played]:
+        return show(lambda: agent.resume_stream(decisions, session=session, **overrides), out)
+
+    return play_through(runner, show(lambda: agent.stream(prompt, session=session, **overrides), out), resume, out, err)
 
 
 def _ask(out: Terminal) -> str:

@@ -15,4 +15,7 @@ TERMINATED = 143
 READER_GONE = 141
 """128 + SIGPIPE: whoever read the output has closed it."""
 
-EPILOG = "exit status: 0 completed, 1 failed, 2 wrong usage, 3 stopped at a limit, 130 interrupted"
+EPILOG = (
+    "exit status: 0 completed, 1 failed, rejected or waiting for a person, 2 wrong usage,\n"
+    "3 stopped at a limit, 130 interrupted"
+)

@@ -8,11 +8,13 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
 from headwater.cli import exits
-from headwater.cli.terminal import Terminal
+from headwater.cli.terminal import Terminal, escape
 from headwater.drive.handle import Run
 from headwater.errors import ErrorInfo
-from headwater.events import AgentEvent, Outcome, RunEndEvent, ToolCallEndEvent, ToolStatus
+from headwater.events import AgentEvent, HITLTask, Outcome, RunEndEvent, ToolCallEndEvent, ToolStatus
 
 Sink = Callable[[AgentEvent], None]
 
@@ -103,8 +105,8 @@ def _signals(handle: Callable[[signal.Signals], None]) -> Generator[None]:
             signal.signal(number, old)
 
 
-def report(played: Played, err: Terminal, *, session: str | None = None) -> None:
-    """Say on standard error how the run ended, unless there is nothing to say."""
+def report(played: Played, err: Terminal, *, session: str | None = None, kept: bool = False) -> None:
+    """Say on standard error how the run ended, unless there is nothing to say. `kept`: a store has its events."""
     end = played.end
     if end is None:
         return
@@ -120,12 +122,31 @@ def report(played: Played, err: Terminal, *, session: str | None = None) -> None
             err.line("limit: the answer was asked for before the agent was done; --max-rounds allows more", "yellow")
         case Outcome.CANCELLED:
             err.line(f"cancelled: {_kept(played, end)}{f' in session {session}' if session else ''}", "yellow")
+        case Outcome.SUSPENDED:
+            for task in end.response.pending:
+                err.line(f"the run waits for a person: {shown_call(task)}", "yellow")
+            err.line(_deciding(end, session, kept), "dim")
+        case Outcome.REJECTED:
+            err.line("rejected: a person refused a call, and the run ended there", "yellow")
         case _:
             err.error(error.message)
             for hint in _hints(error, end):
                 err.line(hint, "dim")
     if err.is_terminal:
         err.line(_summary(played, end, err.glyphs.dot), "dim")
+
+
+def shown_call(task: HITLTask) -> str:
+    """A waiting call with all of its arguments: whoever decides sees what will be run."""
+    return escape(f"{task.tool_name} {msgspec.json.format(msgspec.json.encode(task.args), indent=0).decode()}")
+
+
+def _deciding(end: RunEndEvent, session: str | None, kept: bool) -> str:
+    if session is None and not kept:
+        return "It is not kept: run it at a terminal to be asked, or give --session to decide in Python."
+    where = f"session={session!r}" if session is not None else f"run_id={end.origin.run_id!r}"
+    approvals = ", ".join(f"Approve({task.call_id!r})" for task in end.response.pending)
+    return f"Run it at a terminal to be asked, or decide in Python: agent.resume([{approvals}], {where})"
 
 
 def _kept(played: Played, end: RunEndEvent) -> str:
@@ -140,7 +161,8 @@ def _kept(played: Played, end: RunEndEvent) -> str:
 def _hints(error: ErrorInfo, end: RunEndEvent) -> list[str]:
     hints: list[str] = []
     if error.status in (401, 403):
-        hints.append("--api-key gives the key; the provider's variable is safer.")
+        if "api_key" not in error.message:  # the message says it already, and is shown with the option's name
+            hints.append("--api-key gives the key; the provider's variable is safer.")
     elif error.status == 404:
         hints.append("--model takes the name by which the endpoint knows the model; --base-url says where it is.")
     elif error.kind in _HINTS:

@@ -207,7 +207,7 @@ class PlainRenderer:
 
 
 def tool_lines(out: Terminal, event: ToolCallEndEvent, args: dict[str, Any] | None) -> tuple[Text, Text | None]:
-    """A finished call: its name, arguments, status and duration, and below them the first line of its result."""
+    """A finished call: name, arguments, status, duration; below, the result's first line with a sign for the rest."""
     glyphs = out.glyphs
     match event.status:
         case ToolStatus.OK:
@@ -226,10 +226,12 @@ def tool_lines(out: Terminal, event: ToolCallEndEvent, args: dict[str, Any] | No
     if shown:
         head.append("  ").append(shown)
     head.append("  ").append(tail, style if status else "dim")
-    first = next((line for line in clean(event.text).splitlines() if line.strip()), "").strip()
-    if not first or event.status is ToolStatus.CANCELLED:  # that it was cancelled has been said
+    lines = [line.strip() for line in clean(event.text).splitlines() if line.strip()]
+    if not lines or event.status is ToolStatus.CANCELLED:  # that it was cancelled has been said
         return head, None
-    return head, Text("    " + out.cut(first, max(_LEAST_CELLS, out.width - 4)), style="dim")
+    more = f" {glyphs.more}" if len(lines) > 1 else ""
+    first = out.cut(lines[0], max(_LEAST_CELLS, out.width - 4 - len(more)))
+    return head, Text(f"    {first}{more}", style="dim")
 
 
 def short_call(name: str, args: dict[str, Any] | None) -> str:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, BinaryIO
 
 from headwater.agents.agent import Agent
 from headwater.cli.args import Options
+from headwater.cli.deciding import play_through
 from headwater.cli.loading import make_agent, run_overrides
 from headwater.cli.play import Played, Sink, play, report
 from headwater.cli.render import PlainRenderer
-from headwater.cli.terminal import error_terminal, output_terminal
+from headwater.cli.terminal import Terminal, error_terminal, output_terminal
+from headwater.core.decisions import Decision
+from headwater.drive.handle import Run
 from headwater.errors import UsageError
 from headwater.events import AgentEvent, encode_event
 
@@ -20,19 +24,42 @@ def main(options: Options) -> int:
     """Run it; the status says how it ended."""
     prompt = read_prompt(options.prompt)
     agent = make_agent(options)
-    sink: Sink = JsonLines(binary(sys.stdout)) if options.format == "jsonl" else PlainRenderer(output_terminal())
-    played = asyncio.run(_run(agent, prompt, options, sink))
-    report(played, error_terminal(), session=options.session)
+    err = error_terminal()
+    with asyncio.Runner() as runner:
+        try:
+            played = _play(runner, agent, prompt, options, err)
+        finally:
+            runner.run(agent.aclose())
+    report(played, err, session=options.session, kept=agent.keeps_events)
     return played.status
 
 
-async def _run(agent: Agent, prompt: str, options: Options, sink: Sink) -> Played:
+def _play(runner: asyncio.Runner, agent: Agent, prompt: str, options: Options, err: Terminal) -> Played:
+    session, overrides = options.session, run_overrides(options)
+    if options.format == "jsonl":
+        lines = JsonLines(binary(sys.stdout))
+        return runner.run(_follow(lambda: agent.stream(prompt, session=session, **overrides), lines))
+    out = output_terminal()
+
+    def resume(decisions: Sequence[Decision], run_id: str) -> Coroutine[None, None, Played]:
+        which = {"run_id": run_id} if session is None else {"session": session}
+        return show(lambda: agent.resume_stream(decisions, **which, **overrides), out)
+
+    begin = show(lambda: agent.stream(prompt, session=session, **overrides), out)
+    return play_through(runner, begin, resume, out, err)
+
+
+async def show(start: Callable[[], Run[Any]], out: Terminal) -> Played:
+    """Start a run and show it to its end."""
+    renderer = PlainRenderer(out)
     try:
-        return await play(agent.stream(prompt, session=options.session, **run_overrides(options)), sink)
+        return await _follow(start, renderer)
     finally:
-        if isinstance(sink, PlainRenderer):
-            sink.close()
-        await agent.aclose()
+        renderer.close()
+
+
+async def _follow(start: Callable[[], Run[Any]], sink: Sink) -> Played:
+    return await play(start(), sink)
 
 
 class JsonLines:

@@ -30,6 +30,11 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
+def escape(text: str) -> str:
+    """The text in one line, with control characters shown as what they are: for what has to be judged."""
+    return re.sub(_CONTROL.pattern + "|[\t\n]", lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         # Not Rich's own exit: the run is ended first.

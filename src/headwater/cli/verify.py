@@ -13,13 +13,17 @@ from headwater.cli.run import binary
 from headwater.cli.terminal import Terminal, output_terminal
 from headwater.errors import UsageError
 from headwater.events import AgentEvent, decode_event
-from headwater.testing.laws import find_violations
+from headwater.testing.laws import LAWS, find_violations
 
 _OTHER_FIELDS = (b":", b"event:", b"id:", b"retry:")
 """How lines of server-sent events begin that carry no event."""
 _SHOWN = 60
 _MOST = 100
 """Violations that are printed for eyes: one lost event can break a law at each later one."""
+
+
+_UNREAD = 3
+"""So many lines without an event at the beginning, and it is no recording: the rest is not looked at."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -54,7 +58,8 @@ def main(options: Options) -> int:
 def verify(file: str) -> Result:
     """Every violation in a recording: JSON lines, or server-sent events with one event a data line.
 
-    `-` is standard input. Raises `UsageError` if it cannot be read.
+    `-` is standard input. What begins with lines that are no events is read no further. Raises `UsageError` if it
+    cannot be read.
     """
     roots: dict[str, list[tuple[int, AgentEvent]]] = {}
     violations: list[Found] = []
@@ -67,6 +72,8 @@ def verify(file: str) -> Result:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             shown = payload[:_SHOWN].decode("utf-8", "replace")
             violations.append(Found("L7", f"no event ({error}): {shown}", number, 0, ""))
+            if not roots and len(violations) == _UNREAD:
+                break
         else:
             roots.setdefault(event.origin.root_run_id, []).append((number, event))
     for root, numbered in roots.items():
@@ -108,6 +115,12 @@ def _print(result: Result, out: Terminal) -> None:
         out.line(f"{place}: {violation.law}: {violation.message}{seq}")
     if len(result.violations) > _MOST:
         out.line(f"{out.glyphs.more} and {len(result.violations) - _MOST} more; --json gives all")
+    names = {violation.law for violation in result.violations[:_MOST]}
+    for law in sorted(names & LAWS.keys()):
+        out.line(f"{law}: {LAWS[law]}", "dim")
+    if not result.events:
+        out.line(f"{result.file}: this is no event recording", "bold red")
+        return
     counted = f"{_count(result.events, 'event')} of {_count(result.runs, 'run')}"
     if result.violations:
         number = len(result.violations)

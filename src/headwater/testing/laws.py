@@ -26,7 +26,22 @@ from headwater.testing.law_report import Check, Report, Violation
 from headwater.testing.law_run import RunCheck
 from headwater.wire.sse import STRAY, SSEDecoder
 
-__all__ = ["Check", "LawViolation", "Violation", "check_events", "find_violations", "verify_file"]
+__all__ = ["LAWS", "Check", "LawViolation", "Violation", "check_events", "find_violations", "verify_file"]
+
+
+LAWS = {
+    "L1": "a run.start and a run.end enclose each segment of a run, exactly once",
+    "L2": "events are numbered 1, 2, 3 ... in each root run; merged deltas cover a range",
+    "L3": "what starts ends, intervals nest, and nothing comes after the end",
+    "L4": "the deltas of a turn add up to its message",
+    "L5": "each call gets its result",
+    "L6": "a member's run lies inside the call or node that caused it",
+    "L7": "an event is plain JSON, the same after writing and reading",
+    "L8": "without the deltas, the rest rebuilds the conversation",
+    "origin": "what an event says of its run is so",
+    "response": "what the last event says of the whole run is so",
+}
+"""Each law in a sentence, by the name that a `Violation` gives it."""
 
 
 class LawViolation(AssertionError):

@@ -1,0 +1,150 @@
+"""A run that waits for a person: at a terminal it is asked, elsewhere it is said."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cli
+
+COMMAND = [sys.executable, "-W", "error", "-m", "headwater"]
+
+
+class Typist:
+    """Sits at a command's terminal."""
+
+    def __init__(self, terminal: int, process: subprocess.Popen[bytes]) -> None:
+        self.terminal = terminal
+        self.process = process
+        self.seen = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def answer(self, question: str, line: str) -> None:
+        """Type a line when the terminal shows the question; everything before it has been read then."""
+        while not self.seen.endswith(question):
+            assert self._read(), f"no {question!r} in {self.seen!r}"
+        self.seen += "|"
+        os.write(self.terminal, line.encode())
+
+    def status(self) -> int:
+        """Read to the end."""
+        while self._read():
+            pass
+        return self.process.wait(20)
+
+    def _read(self) -> bool:
+        assert select.select([self.terminal], [], [], 20)[0], f"nothing comes after {self.seen!r}"
+        try:
+            piece = os.read(self.terminal, 4096)
+        except OSError:  # how the end of a terminal shows on Linux
+            return False
+        self.seen += self._decoder.decode(piece)
+        return bool(piece)
+
+
+@contextmanager
+def terminal(*args: str) -> Generator[Typist]:
+    mine, its = pty.openpty()
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    environment = {**os.environ, "PYTHONPATH": source, "PYTHONUTF8": "1", "TERM": "dumb"}
+    with subprocess.Popen([*COMMAND, *args], stdin=its, stdout=its, stderr=its, env=environment) as process:
+        os.close(its)
+        try:
+            yield Typist(mine, process)
+        finally:
+            process.kill()
+            os.close(mine)
+
+
+ASKED = "run it? [y]es / [n]o / [e]dit: "
+RUN = ("run", "hi", "--agent", "made:careful")
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("session", [(), ("--session", "s")])
+def test_an_approved_call_is_run_and_the_run_goes_on(session: tuple[str, ...]) -> None:
+    with terminal(*RUN, *session) as typist:
+        typist.answer(ASKED, "y\n")
+        assert typist.status() == 0
+    assert 'rm {"path": "x"}' in typist.seen
+    assert typist.seen.count(ASKED) == 1
+    assert "removed x" in typist.seen.rpartition("rm")[2]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_refused_call_is_not_run_and_the_model_hears_why() -> None:
+    with terminal(*RUN) as typist:
+        typist.answer(ASKED, "n\n")
+        typist.answer("why (may be empty): ", "not that one\n")
+        assert typist.status() == 0
+    assert "removed" not in typist.seen
+    assert "Reason: not that one" in typist.seen
+
+
+@pytest.mark.usefixtures("folder")
+def test_arguments_are_edited_until_they_fit() -> None:
+    with terminal(*RUN) as typist:
+        for wrong, said in (("{", "no JSON object"), ('{"p": 1}', "edited arguments do not fit")):
+            typist.answer(ASKED, "e\n")
+            typist.answer("arguments as JSON: ", wrong + "\n")
+            typist.answer(ASKED, "\n")
+            assert said in typist.seen
+        typist.answer(ASKED, "e\n")
+        typist.answer("arguments as JSON: ", '{"path": "y"}\n')
+        assert typist.status() == 0
+    assert "removed y" in typist.seen
+    assert "removed x" not in typist.seen
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("how", ["interrupt", "end"])
+def test_who_leaves_the_question_leaves_the_call_waiting(how: str) -> None:
+    with terminal(*RUN, "--session", "s") as typist:
+        typist.answer(ASKED, "\x04" if how == "end" else "")
+        if how == "interrupt":
+            typist.process.send_signal(signal.SIGINT)
+        assert typist.status() == 1
+    assert 'the run waits for a person: rm {"path": "x"}' in typist.seen
+    assert "removed" not in typist.seen
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_chat_asks_too_and_goes_on() -> None:
+    with terminal("chat", "made:careful") as typist:
+        typist.answer("› ", "hi\n")
+        typist.answer(ASKED, "y\n")
+        typist.answer("› ", "/quit\n")
+        assert typist.status() == 0
+    assert "removed x" in typist.seen
+
+
+def test_where_nobody_can_answer_it_is_said_what_waits_and_how_to_decide(cli: Cli) -> None:
+    ran = cli(*RUN, "--session", "s")
+    first, second = ran.err.splitlines()
+    assert (ran.status, ran.out) == (1, "")
+    assert first == 'the run waits for a person: rm {"path": "x"}'
+    assert second.startswith("Run it at a terminal to be asked, or decide in Python: agent.resume([Approve(")
+    assert second.endswith("], session='s')")
+
+
+def test_what_is_kept_nowhere_is_said_to_be_so(cli: Cli) -> None:
+    ran = cli(*RUN)
+    assert ran.status == 1
+    assert "It is not kept" in ran.err
+
+
+def test_events_are_for_programs_and_ask_nobody(cli: Cli) -> None:
+    ran = cli(*RUN, "--format", "jsonl")
+    last = json.loads(ran.out.splitlines()[-1])
+    assert (ran.status, last["outcome"]) == (1, "suspended")
