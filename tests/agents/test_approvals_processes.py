@@ -22,12 +22,15 @@ def step(store: Path, ledger: Path, name: str, *, kill: bool) -> str:
     """Run one step in a process of its own; returns its line. With `kill` it then dies by SIGKILL."""
     command = [sys.executable, "-m", "tests.agents.approving", str(store), str(ledger), name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline().strip()
-        if kill:
-            process.send_signal(signal.SIGKILL)
-        process.wait(20)
-        assert process.returncode == (-signal.SIGKILL if kill else 0)
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().strip()
+            if kill:
+                process.send_signal(signal.SIGKILL)
+            process.wait(20)
+            assert process.returncode == (-signal.SIGKILL if kill else 0)
+        finally:
+            process.kill()
     return line
 
 

@@ -52,7 +52,11 @@ def test_processes_that_talk_in_one_session_keep_each_others_turns_whole(tmp_pat
             agent.call(f"{{who}}{{n}}", session="s")
     """
     processes = [start(path, who, talk) for who in "ABC"]
-    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    try:
+        assert [process.wait(60) for process in processes] == [0, 0, 0]
+    finally:
+        for process in processes:
+            process.kill()
 
     async def look_back() -> None:
         store = SQLiteStore(path)
@@ -81,7 +85,11 @@ def test_a_session_goes_on_after_its_process_was_killed_in_the_middle_of_a_call(
         agent.call("first", session="s")
         agent.call("second", session="s")
     """
-    assert start(path, "", die).wait(60) == -signal.SIGKILL
+    with start(path, "", die) as dying:
+        try:
+            assert dying.wait(60) == -signal.SIGKILL
+        finally:
+            dying.kill()
 
     async def go_on() -> None:
         agent = hw.SimpleAgent(model=ScriptedModel(["Three."]), store=path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import pty
 import select
 import signal
 import subprocess
@@ -17,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cli
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="opens a POSIX terminal")
 
 COMMAND = [sys.executable, "-W", "error", "-m", "headwater"]
 
@@ -55,7 +56,7 @@ class Typist:
 
 @contextmanager
 def terminal(*args: str) -> Generator[Typist]:
-    mine, its = pty.openpty()
+    mine, its = os.openpty()
     source = str(Path(__file__).resolve().parents[2] / "src")
     environment = {**os.environ, "PYTHONPATH": source, "PYTHONUTF8": "1", "TERM": "dumb"}
     with subprocess.Popen([*COMMAND, *args], stdin=its, stdout=its, stderr=its, env=environment) as process:
