@@ -14,6 +14,7 @@ edge (HTTP, database, user code) and nowhere else.
     `- RunError              a run ended `failed` or `cancelled`; `.run_end` is its last event
        |- ModelError         the model endpoint failed
        |  |- ModelHTTPError         it refused the request (status, code)
+       |  |- ContextTooLong         the conversation did not fit, so it was not sent
        |  |- ModelConnectionError   it could not be reached, broke off or fell silent
        |  `- ModelStreamError       it answered, and the answer is an error, cut off or unreadable
        |- LimitError         a limit with the policy "error" was reached
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 ErrorKind = Literal[
     "http_error",
+    "context_too_long",
     "connection_error",
     "idle_timeout",
     "provider_error",
@@ -64,6 +66,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `clean_slate` is true when nothing of the failed attempt had been given out, so that a retry is safe.
     `status` is the HTTP status (0: none), `code` the provider's own code, `retry_after` seconds the server asked for.
+    `reason` is what the error comes to, where that is known whatever its kind and code: `context_too_long`.
     """
 
     kind: str
@@ -73,6 +76,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     code: str | int | None = None
     retryable: bool = False
     retry_after: float | None = None
+    reason: str = ""
 
 
 class HeadwaterError(Exception):
@@ -140,7 +144,7 @@ class ModelError(RunError):
     """The model endpoint failed.
 
     `status` is the HTTP status (0: none), `code` the provider's own code, `retryable` whether the same request may
-    succeed later, `retry_after` the seconds the server asked for.
+    succeed later, `retry_after` the seconds the server asked for, `reason` as in `ErrorInfo`.
     """
 
     def __init__(
@@ -152,12 +156,14 @@ class ModelError(RunError):
         code: str | int | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
+        reason: str = "",
     ) -> None:
         super().__init__(message, kind=kind)
         self.status = status
         self.code = code
         self.retryable = retryable
         self.retry_after = retry_after
+        self.reason = reason
 
     def info(self, *, clean_slate: bool = False) -> ErrorInfo:
         return ErrorInfo(
@@ -168,11 +174,18 @@ class ModelError(RunError):
             code=self.code,
             retryable=self.retryable,
             retry_after=self.retry_after,
+            reason=self.reason,
         )
 
 
 class ModelHTTPError(ModelError):
     """The endpoint refused the request (`kind` `http_error`)."""
+
+
+class ContextTooLong(ModelError):
+    """The conversation did not fit the bound of the context policy, shorten it as one may, and was not sent
+    (`context_too_long`). An endpoint that says so itself has refused: `ModelHTTPError` with that `reason`.
+    """
 
 
 class ModelConnectionError(ModelError):
@@ -204,6 +217,7 @@ class RunCancelled(RunError):
 
 _MODEL_CLASSES: dict[str, type[ModelError]] = {
     "http_error": ModelHTTPError,
+    "context_too_long": ContextTooLong,
     "connection_error": ModelConnectionError,
     "idle_timeout": ModelConnectionError,
     "provider_error": ModelStreamError,
@@ -227,10 +241,13 @@ def model_error(
     code: str | int | None = None,
     retryable: bool = False,
     retry_after: float | None = None,
+    reason: str = "",
 ) -> ModelError:
     """Make the `ModelError` class that belongs to `kind`."""
     cls = _MODEL_CLASSES.get(kind, ModelError)
-    return cls(message, kind=kind, status=status, code=code, retryable=retryable, retry_after=retry_after)
+    return cls(
+        message, kind=kind, status=status, code=code, retryable=retryable, retry_after=retry_after, reason=reason
+    )
 
 
 def error_from_info(info: ErrorInfo) -> RunError:
@@ -243,5 +260,6 @@ def error_from_info(info: ErrorInfo) -> RunError:
             code=info.code,
             retryable=info.retryable,
             retry_after=info.retry_after,
+            reason=info.reason,
         )
     return _OTHER_CLASSES.get(info.kind, RunError)(info.message, kind=info.kind)

@@ -10,6 +10,7 @@ import msgspec
 from headwater.chat.events import CallArguments, CallName, CallOpen, Finish, ModelEvent, TextDelta, UsageSeen
 from headwater.core.answer import OutputRule
 from headwater.core.budget import Budget
+from headwater.core.context.policy import ContextSetup
 from headwater.core.loops import LoopGuard
 from headwater.core.outbox import RunConfig
 from headwater.core.plan import Plan
@@ -21,6 +22,7 @@ from headwater.core.signals import (
     Command,
     Commit,
     Committed,
+    MakeSummary,
     ModelEnded,
     ModelFailed,
     ModelSaid,
@@ -29,6 +31,7 @@ from headwater.core.signals import (
     Start,
     StartTool,
     StopTool,
+    Summarised,
     ToolEnded,
 )
 from headwater.errors import ErrorInfo
@@ -95,6 +98,8 @@ class Simulation:
         loop: LoopGuard | None = None,
         fallbacks: tuple[str, ...] = (),
         output: OutputRule | None = None,
+        context: ContextSetup | None = None,
+        summary: Callable[[int], Summarised] = lambda number: Summarised(number, "In short."),
     ) -> None:
         self.turns = list(turns)
         self.outcomes = outcomes or {}
@@ -102,6 +107,8 @@ class Simulation:
         self.jobs: list[Job] = []
         self.requests: list[CallModel] = []
         self.started: list[StartTool] = []
+        self.summaries: list[MakeSummary] = []
+        self.summary = summary
         self.stopped: list[StopTool] = []
         self.committed: list[tuple[Message, ...]] = []
         self.kept_plans: list[Plan | None] = []
@@ -124,6 +131,7 @@ class Simulation:
                 loop=loop,
                 fallbacks=fallbacks,
                 output=output,
+                context=context,
             )
         )
 
@@ -151,6 +159,9 @@ class Simulation:
                 else:
                     signals.append(ModelEnded(number))
                 self.jobs.append(Job(f"model {number}", signals))
+            case MakeSummary(request=number):
+                self.summaries.append(command)
+                self.jobs.append(Job(f"model {number}", [self.summary(number)]))
             case CloseModel(request=number):
                 self.jobs = [job for job in self.jobs if job.name != f"model {number}"]
             case StartTool(call_id=call_id, attempt=attempt, tool=tool):

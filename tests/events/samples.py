@@ -137,7 +137,7 @@ def full() -> list[AgentEvent]:
     )
     return [
         RunStartEvent(*head(0), messages, True, "r1c9", ("look", "tell"), 1),
-        ContextSummaryEvent(*head(), 12, "Earlier: rain."),
+        ContextSummaryEvent(*head(), 12, "Earlier: rain.", "qwen-turbo", USAGE, ERROR),
         ContextSizeEvent(*head(), 32768, 20, 4000, True, 60, 12000),
         ReasonStartEvent(*head(), "qwen-plus", 2, True, "plan", (user("Again."),)),
         ReasonDeltaEvent(*head(), ChatEventType.THINKING_START, "r1b1"),

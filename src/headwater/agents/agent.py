@@ -34,6 +34,7 @@ from headwater.agents.view import Session, load_session
 from headwater.chat.profile import OutputMode
 from headwater.chat.request import RequestOptions
 from headwater.core.budget import Budget
+from headwater.core.context.policy import ContextPolicy
 from headwater.core.decisions import Decision, check_decisions
 from headwater.core.gate import ApprovalRule, Gate
 from headwater.core.loops import LoopGuard
@@ -257,8 +258,9 @@ class SimpleAgent(Agent[OutputT_co]):
     """An agent of one model turn: instructions, a conversation, an answer that streams.
 
     `model` is a string such as `"openai:gpt-5-mini"`, `"ollama:qwen3"` or `"local"`, or a model object. `window` is how
-    many messages of the session's history the model sees (None: all), cut at the beginning of a turn. `store` keeps
-    sessions and events: a path (SQLite), a store object, or None for memory. `options` are further request options;
+    many messages of the session's history the model sees (None: all), cut at the beginning of a turn;
+    `context`, a policy of `headwater.context`, takes its place. `store` keeps sessions and events: a path (SQLite), a
+    store object, or None for memory. `options` are further request options;
     `retry` says when a failed request is made again; `buffer` is how many events may wait for a slow reader;
     `on_busy` says whether a second run on a session waits (`"queue"`) or fails (`"refuse"`). `budget` ends a run that
     has spent it (`headwater.core.budget`). When a request has failed for good, the models of `fallback` are asked, one
@@ -281,6 +283,7 @@ class SimpleAgent(Agent[OutputT_co]):
         options: RequestOptions | None = None,
         retry: Retry = DEFAULT_RETRY,
         window: int | None = 20,
+        context: ContextPolicy | None = None,
         store: str | Path | Store | None = None,
         buffer: int = 256,
         on_busy: OnBusy = "queue",
@@ -297,6 +300,7 @@ class SimpleAgent(Agent[OutputT_co]):
             options=_options(options, temperature, max_tokens),
             retry=retry,
             window=window,
+            context=context,
             buffer=buffer,
             on_busy=on_busy,
             budget=budget,
@@ -342,6 +346,7 @@ class ReActAgent(Agent[OutputT_co]):
         options: RequestOptions | None = None,
         retry: Retry = DEFAULT_RETRY,
         window: int | None = 20,
+        context: ContextPolicy | None = None,
         store: str | Path | Store | None = None,
         buffer: int = 256,
         tool_timeout: float | None = None,
@@ -368,6 +373,7 @@ class ReActAgent(Agent[OutputT_co]):
             limits=Limits(max_rounds=max_rounds, on_limit=on_limit),
             retry=retry,
             window=window,
+            context=context,
             buffer=buffer,
             thread_grace=thread_grace,
             on_busy=on_busy,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from headwater.core.budget import Budget, unpriced
+from headwater.core.context.policy import ContextPolicy
 from headwater.core.loops import LoopGuard
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
@@ -51,6 +52,15 @@ def check_loop(loop: object) -> None:
     check_number("loop.window", loop.window, least=loop.repeats, whole=True, optional=True)
     if isinstance(loop.ignore, str):
         raise UsageError(f"loop.ignore must be several names of tools, such as ({loop.ignore!r},).")
+
+
+def resolve_context(policy: object) -> ContextPolicy | None:
+    """The context policy with models where it has names of them."""
+    if policy is None:
+        return None
+    if not isinstance(policy, ContextPolicy):
+        raise UsageError(f"context must be a ContextPolicy of headwater.context, or None, not {policy!r}.")
+    return policy.with_models(resolve_model)
 
 
 def resolve_fallback(fallback: object) -> tuple[Model, ...]:

@@ -14,6 +14,7 @@ from headwater.agents.output import Asked
 from headwater.agents.session import OpenSession
 from headwater.agents.settings import Settings
 from headwater.chat.history import window
+from headwater.core.context.policy import ContextSetup, Kept
 from headwater.core.outbox import RunConfig
 from headwater.core.run import RunMachine
 from headwater.drive.driver import Driver
@@ -57,7 +58,7 @@ def config_of(plan: RunPlan, origin: Origin, session: OpenSession | None, messag
         origin=origin,
         model_name=settings.model.name,
         tools={tool.name: tool for tool in settings.tools},
-        prefix=(*system, *window(history, settings.window, messages)),
+        prefix=(*system, *(history if settings.context else window(history, settings.window, messages))),
         limits=settings.limits,
         retry=settings.retry,
         commits=session is not None,
@@ -70,7 +71,15 @@ def config_of(plan: RunPlan, origin: Origin, session: OpenSession | None, messag
         loop=settings.loop,
         fallbacks=tuple(model.name for model in settings.fallback),
         output=plan.asked.rule,
+        context=_context(settings, session, len(system)),
     )
+
+
+def _context(settings: Settings, session: OpenSession | None, first: int) -> ContextSetup | None:
+    if settings.context is None:
+        return None
+    kept = session.state.context if session is not None else None
+    return ContextSetup(settings.context, first, kept or Kept())
 
 
 def driver_of(plan: RunPlan, machine: RunMachine, session: OpenSession | None, journal: LogJournal | None) -> Driver:

@@ -1,4 +1,4 @@
-"""What a session keeps besides its messages: the run that waits for a person, the rules a person made, the plan."""
+"""What a session keeps besides its messages: the run that waits for a person, rules, the plan, the summary."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.core.context.policy import Kept
 from headwater.core.decisions import Allowed
 from headwater.core.plan import Plan
 from headwater.events import HITLTask
@@ -27,6 +28,7 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     pending: Pending | None = None
     allowed: tuple[Allowed, ...] = ()
     plan: Plan | None = None
+    context: Kept | None = None
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> SessionState:

@@ -34,6 +34,7 @@ class OpenSession:
         self._asked: Commit | None = None
         self.recovers = False
         """Whether the run's process died, so that its messages may be stored already."""
+        self._loaded = len(data.messages)
 
     @classmethod
     async def open(
@@ -59,6 +60,10 @@ class OpenSession:
 
     async def reload(self) -> None:
         """Load the session anew; the turn stays."""
+        await self._load()
+        self._loaded = len(self.data.messages)
+
+    async def _load(self) -> None:
         with store_errors(f"loading session {self.data.session_id!r}"):
             self.data = await self._store.load(self.data.session_id)
 
@@ -76,14 +81,14 @@ class OpenSession:
                 except VersionConflict:
                     if attempt == CONFLICTS - 1:
                         raise
-                    await self.reload()
+                    await self._load()
                 else:
                     return
 
     async def _is_stored(self, commit: Commit) -> bool:
         """Whether a store wrote what a cancelled caller had asked for."""
         new, count = commit.messages, len(self.data.messages)
-        await self.reload()
+        await self._load()
         stored = self.data.messages
         return bool(new) and any(stored[i : i + len(new)] == new for i in range(count, len(stored)))
 
@@ -100,8 +105,16 @@ class OpenSession:
             pending = old.pending
         allowed = (*old.allowed, *(rule for rule in commit.allowed if rule not in old.allowed))
         plan = old.plan if commit.plan is None else commit.plan
-        new = msgspec.structs.replace(old, pending=pending, allowed=allowed, plan=plan)
+        context = commit.kept if commit.kept is not None and self._fits(commit) else old.context
+        new = msgspec.structs.replace(old, pending=pending, allowed=allowed, plan=plan, context=context)
         return None if new == old else new.into(self.data.data)
+
+    def _fits(self, commit: Commit) -> bool:
+        """Whether the summary stands for the messages that it will stand before: others may have committed theirs."""
+        kept, here = commit.kept, len(self.data.messages)
+        if kept is None or kept.upto <= self._loaded:
+            return True
+        return here == self._loaded and kept.upto <= here + len(commit.messages)
 
     def release(self) -> None:
         """Let the next run of the session begin."""

@@ -7,11 +7,12 @@ from typing import Any, Literal, TypedDict, get_args
 
 import msgspec
 
-from headwater.agents.checks import check_budget, check_loop, check_number, resolve_fallback
+from headwater.agents.checks import check_budget, check_loop, check_number, resolve_context, resolve_fallback
 from headwater.agents.turns import OnBusy
 from headwater.chat.profile import OutputMode
 from headwater.chat.request import RequestOptions
 from headwater.core.budget import Budget
+from headwater.core.context.policy import ContextPolicy
 from headwater.core.gate import Gate
 from headwater.core.loops import LoopGuard
 from headwater.core.plan import PLAN_TOOL_NAMES
@@ -53,6 +54,7 @@ class Settings(msgspec.Struct, frozen=True):
     output: Output | None = None
     output_mode: OutputMode | None = None
     output_retries: int = 1
+    context: ContextPolicy | None = None
 
     @property
     def may_wait(self) -> bool:
@@ -80,9 +82,11 @@ class Settings(msgspec.Struct, frozen=True):
         check_number("output_retries", self.output_retries, least=0, whole=True)
         check_number("approval_expires_in", self.approval_expires_in, least=0, optional=True)
         _check_planning(self)
-        check_budget(self.budget, [model.name for model in (self.model, *self.fallback)])
+        context = resolve_context(self.context)
+        asked = (self.model, *self.fallback, *(context.models if context is not None else ()))
+        check_budget(self.budget, [model.name for model in asked])
         check_loop(self.loop)
-        return self
+        return msgspec.structs.replace(self, context=context)
 
 
 class Overrides(TypedDict, total=False):
@@ -107,6 +111,7 @@ class Overrides(TypedDict, total=False):
     fallback: Sequence[str | Model]
     output_mode: OutputMode | None
     output_retries: int
+    context: ContextPolicy | None
 
 
 class CallArguments(Overrides, total=False):
@@ -141,6 +146,7 @@ _PLAIN = (
     "loop",
     "output_mode",
     "output_retries",
+    "context",
 )
 """Overrides that replace a setting of the same name as they are."""
 

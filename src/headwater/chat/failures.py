@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from headwater.chat.chunks import decode_json, flat_text, json_text, mended
+from headwater.chat.overflow import CONTEXT_TOO_LONG, is_overflow
 from headwater.errors import ModelStreamError
 
 QUOTE_LENGTH = 200
@@ -65,7 +66,8 @@ def provider_error(
         error = next(iter(cast("list[Any]", error)), None)
     if not isinstance(error, dict):
         message = mended(error).strip() if isinstance(error, str) else ""
-        return ModelStreamError(message or fallback, kind="provider_error", retryable=retryable)
+        reason = CONTEXT_TOO_LONG if is_overflow(0, None, message) else ""
+        return ModelStreamError(message or fallback, kind="provider_error", retryable=retryable, reason=reason)
     fields = cast("dict[str, Any]", error)
     code = next((c for k in ("code", "status_code", "status", "type") if (c := _code(fields.get(k))) is not None), None)
     message = ""
@@ -86,6 +88,7 @@ def provider_error(
         status=status,
         code=code,
         retryable=by_status if status else any(word in hint for word in _WAITING_HELPS),
+        reason=CONTEXT_TOO_LONG if is_overflow(status, code, message) else "",
     )
 
 

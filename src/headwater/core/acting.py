@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from headwater.chat.arguments import parse_arguments
@@ -103,8 +103,11 @@ class Acting:
                 self._move_plan(part)
             elif self._output is not None and part.name == self._output.tool_name:
                 self._close_answer(part, self._output)
+            elif (answer := self._out.inner.get(part.name)) is not None:
+                self._answer_within(part, answer)
             elif (tool := self._tools.get(part.name)) is None:
-                self._refuse(part, ToolStatus.ERROR, unknown_tool(part.name, self._names), "unknown_tool")
+                names = (*self._names, *self._out.inner)
+                self._refuse(part, ToolStatus.ERROR, unknown_tool(part.name, names), "unknown_tool")
             elif part.args is None:
                 self._refuse_unread(part)
             elif tool.serial and self._serial is not None:
@@ -171,6 +174,17 @@ class Acting:
         out.emit(ToolCallStartEvent(*out.head(), part.call_id, part.name, part.args, attempt))
         head = (*out.head(), part.call_id, part.name)
         out.emit(ToolCallEndEvent(*head, ToolStatus.OK, text, attempt, False))
+
+    def _answer_within(self, part: ToolCallPart, answer: Callable[[dict[str, Any]], ToolOutcome]) -> None:
+        """Give a call the result that the run itself has for it."""
+        if part.args is None:
+            self._refuse_unread(part)
+            return
+        outcome = answer(part.args)
+        if outcome.error is None:
+            self._answer(part, outcome.text)
+        else:
+            self._refuse(part, outcome.status, outcome.text, outcome.error.kind)
 
     def refuse(self, calls: Iterable[ToolCallPart], status: ToolStatus, reason: str, kind: str = "") -> None:
         """Close calls that are not going to be run; `kind` is the error's (default: the status)."""

@@ -19,6 +19,7 @@ from headwater.errors import ErrorInfo
 from headwater.events import (
     AgentEvent,
     ContextSizeEvent,
+    ContextSummaryEvent,
     ReasonDiscardEvent,
     ReasonEndEvent,
     ReasonStartEvent,
@@ -174,6 +175,8 @@ class Spent(msgspec.Struct, frozen=True):
                 return replace(self, began=None, seconds=self.seconds + duration)
             case ContextSizeEvent(token_count=count):
                 return replace(self, context_tokens=count)
+            case ContextSummaryEvent(usage=usage, model=model) if usage is not None:
+                return replace(replace(self, model=model)._charged(usage), model=self.model)
             case ReasonStartEvent(attempt=attempt, model=model):
                 return replace(self, rounds=self.rounds + (attempt == 1), model=model)
             case ReasonDiscardEvent(usage=usage):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from headwater.chat.request import ToolSpec
 from headwater.core.answer import OutputRule
 from headwater.core.budget import Budget
+from headwater.core.context.held import HeldView
+from headwater.core.context.policy import ContextSetup
 from headwater.core.fallback import without_echo
 from headwater.core.gate import Gate
 from headwater.core.loops import LoopGuard
@@ -20,6 +23,7 @@ from headwater.core.signals import Command
 from headwater.core.steps import Rules
 from headwater.events import SCHEMA_VERSION, AgentEvent, HITLDecidedEvent, Origin
 from headwater.messages import AssistantMessage, Message
+from headwater.tools.outcome import ToolOutcome
 from headwater.tools.tool import Tool
 
 
@@ -30,6 +34,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     them in. A call that `gate` holds back waits for a person, at most `expires_in` seconds (None: without end). With
     `planning` the model has the plan tools besides `tools`; `plan_must_finish` does not take an answer at once while
     steps are open. `output` says what the answer has to be (None: text). `fallbacks` are the names of further models.
+    `context` keeps what the model is sent within bounds; None sends all of it.
     """
 
     origin: Origin
@@ -48,6 +53,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     loop: LoopGuard | None = None
     fallbacks: tuple[str, ...] = ()
     output: OutputRule | None = None
+    context: ContextSetup | None = None
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -84,11 +90,17 @@ class Outbox:
         self.numbering = numbering
         self.record = record
         self.conversation: list[Message] = [*config.prefix, *record.messages]
-        """What the model is sent: the prefix, then the run's own messages. It only grows."""
+        """The prefix, then the run's own messages. It only grows."""
+        self.held: HeldView | None = None
+        """What the model is sent of it, where that is not all."""
+        self.inner: dict[str, Callable[[dict[str, Any]], ToolOutcome]] = {}
+        """Tools that are answered here, from the run itself, once they are offered: `inner_specs`."""
+        self.inner_specs: tuple[ToolSpec, ...] = ()
         self.wire_ids: set[str] = set()
         self.now = 0.0
         self.events: list[AgentEvent] = []
         self.commands: list[Command] = []
+        self._requests = 0
         self._prefix = len(config.prefix)
         self._kept = len(record.messages)
         self._note_wire_ids(self.conversation)
@@ -103,6 +115,19 @@ class Outbox:
         """The envelope of the next event, of round `number` (default: the current one)."""
         number = self.record.round if number is None else number
         return SCHEMA_VERSION, self.numbering.next(), self.now, self.origin, number
+
+    def next_request(self) -> int:
+        """The number of the next request to a model."""
+        self._requests += 1
+        return self._requests
+
+    @property
+    def view(self) -> Sequence[Message]:
+        """What the model is sent; the list only grows, or is replaced."""
+        if self.held is None:
+            return self.conversation
+        self.held.grow()
+        return self.held.messages
 
     def emit(self, event: AgentEvent) -> None:
         """Give out a boundary event: it changes the record, and what the record says becomes the conversation."""
@@ -120,6 +145,8 @@ class Outbox:
     def forget_echo(self) -> None:
         """Send what has been said so far without the opaque fields of the model that said it."""
         self.conversation = [without_echo(message) for message in self.conversation]
+        if self.held is not None:
+            self.held.rewrite(self.conversation, without_echo)
 
     def _note_wire_ids(self, messages: Sequence[Message]) -> None:
         for message in messages:

@@ -41,6 +41,7 @@ class Reasoning:
             if tool.effect == "read" and tool.requires_approval is not True and not tool.serial
         )
         self._round: Round | None = None
+        self._withdrawn: Round | None = None
         self._request = 0
         self._attempt = 0
         self._failures = 0
@@ -49,8 +50,15 @@ class Reasoning:
         self._started = 0.0
 
     def begin(self, number: int, *, offers_tools: bool, again: str = "", input: tuple[Message, ...] = ()) -> None:
-        """Start the turn of round `number`; `again` and `input` as in `ReasonStartEvent`."""
+        """Start the turn of round `number`; `again` and `input` as in `ReasonStartEvent`.
+
+        If its last attempt was withdrawn it is the next one, and asks for the same.
+        """
         record = self._out.record
+        withdrawn, self._withdrawn = self._withdrawn, None
+        if withdrawn is not None:
+            self._begin_attempt(number, withdrawn, 0.0)
+            return
         # After a crash the round goes on behind the attempt that it cut off.
         self._attempt = record.attempt if number == record.round else 0
         self._failures = 0
@@ -71,7 +79,7 @@ class Reasoning:
         self._ask(number, discarded, delay)
 
     def _ask(self, number: int, before: Round | None, delay: float) -> None:
-        self._request += 1
+        self._request = self._out.next_request()
         record = self._out.record
         self._round = Round(
             number,
@@ -82,8 +90,9 @@ class Reasoning:
             first_call=before.call_count if before is not None else len(record.named),
             first_block=before.block_count if before is not None else record.blocks,
         )
-        messages, tail, model = self._out.conversation, self._tail(), self._models.index
-        self._out.commands.append(CallModel(self._request, number, messages, self._offers_tools, delay, tail, model))
+        out, tail, model = self._out, self._tail(), self._models.index
+        head = (self._request, number, out.view, self._offers_tools, delay)
+        out.commands.append(CallModel(*head, tail, model, out.inner_specs))
 
     def _tail(self) -> tuple[UserMessage, ...]:
         """What the model is told in this request only: one message, since some endpoints take no two in a row."""
@@ -184,12 +193,24 @@ class Reasoning:
 
     def discard(self, error: ErrorInfo, delay: float) -> None:
         """Withdraw the attempt and begin the next one."""
+        self.withdraw(error)
+        current, self._withdrawn = self._withdrawn, None
+        if current is not None:
+            self._begin_attempt(current.number, current, delay)
+
+    def withdraw(self, error: ErrorInfo) -> None:
+        """Withdraw the attempt; `begin` begins the next one."""
         current, out = self._round, self._out
         if current is None:
             return
         current.close_block(out.now, out.events)
         out.emit(ReasonDiscardEvent(*out.head(), self._attempt, error.message, error, current.usage))
-        self._begin_attempt(current.number, current, delay)
+        self._round, self._withdrawn = None, current
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether anything of the open turn has been given out."""
+        return self._round is not None and self._round.visible
 
     def fall_back(self, error: ErrorInfo) -> None:
         """Withdraw the attempt and ask the next model; it gets retries of its own."""

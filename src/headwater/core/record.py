@@ -12,6 +12,7 @@ import msgspec
 
 from headwater.core.answer import AGAIN, PLAN_UNFINISHED, OutputRule, Unfit, judge_answer, judge_message, own_ends
 from headwater.core.budget import Spent
+from headwater.core.context.fold import ContextFold
 from headwater.core.plan import Plan
 from headwater.core.steps import (
     AskHuman,
@@ -30,6 +31,8 @@ from headwater.events import (
     ActionStartEvent,
     AgentEvent,
     ChatEventType,
+    ContextSizeEvent,
+    ContextSummaryEvent,
     FinishReason,
     HITLDecidedEvent,
     HITLPendingEvent,
@@ -100,6 +103,7 @@ class RunRecord:
         """Blocks and calls that the round's attempts have streamed, as far as deltas are in the log: only a model turn
         that was cut off needs them."""
         self.is_reasoning = False
+        self.context = ContextFold()
         self._acted: set[str] = set()
         self._asked: set[str] = set()
         self.judged: dict[str, Judged] = {}
@@ -111,6 +115,7 @@ class RunRecord:
         self.spent = self.spent.after(event)
         match event:
             case RunStartEvent(input=messages, plan=steps, plan_index=index):
+                self.context.apply(event)
                 self.outcome = None
                 self._asked = set()
                 self.messages.extend(messages)
@@ -134,6 +139,7 @@ class RunRecord:
                 self.usage = self.usage if usage is None else self.usage + usage
                 self._clear_calls()
             case ReasonEndEvent():
+                self.context.apply(event)
                 self._end_turn(event)
             case ToolCallStartEvent(call_id=call_id, attempt=attempt):
                 self.attempts[call_id] = attempt
@@ -159,6 +165,8 @@ class RunRecord:
                 self._asked = set(self.pending)
             case HITLDecidedEvent():
                 self._decide(event)
+            case ContextSizeEvent() | ContextSummaryEvent():
+                self.context.apply(event)
             case RunEndEvent(outcome=outcome):
                 self.outcome = outcome
             case ReasonDeltaEvent(chat_type=kind):

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from headwater.core.acting import Acting
+from headwater.core.context.keeper import ContextKeeper
 from headwater.core.decisions import Allowed, Decided, digest_of
 from headwater.core.guards import Guards, Stop
 from headwater.core.outbox import Outbox, RunConfig
@@ -40,6 +41,7 @@ from headwater.core.signals import (
     SetDeadline,
     Signal,
     Start,
+    Summarised,
     ToolEmitted,
     ToolEnded,
     ToolReported,
@@ -103,6 +105,7 @@ class RunMachine:
         self._guards = Guards(self.record, config.running_names, config.budget, config.loop)
         self._reasoning = Reasoning(config, self._out, self._guards)
         self._acting = Acting(config, self._out, self._guards)
+        self._context = ContextKeeper(config, self._out)
         self._closing: _Closing | None = None
         self._ending: _End | None = None
         self._started: float | None = None
@@ -150,6 +153,9 @@ class RunMachine:
                 case Deadline():
                     if (stop := self._guards.time_is_up()) is not None:
                         self._close(_stopped(stop))
+                case Summarised():
+                    if self._context.summarised(signal):
+                        self._advance()
                 case Committed(error=error):
                     self._committed(error)
                 case Start():
@@ -241,8 +247,14 @@ class RunMachine:
                 case Wait():
                     return
                 case AskModel(round=number, offers_tools=offers_tools, again=again, input=messages) if closing is None:
-                    self._reasoning.begin(number, offers_tools=offers_tools, again=again, input=messages)
-                    return
+                    match self._context.prepare(number, messages):
+                        case "ready":
+                            self._reasoning.begin(number, offers_tools=offers_tools, again=again, input=messages)
+                            return
+                        case "waiting":
+                            return
+                        case ErrorInfo() as error:
+                            self._closing = _Closing(Outcome.FAILED, error, ToolStatus.INTERRUPTED, "the run failed")
                 case EndRun(outcome=outcome, error=error) if closing is None:
                     self._prepare_end(_End(outcome, error))
                 case _:
@@ -278,6 +290,10 @@ class RunMachine:
         )
 
     def _model_failed(self, error: ErrorInfo) -> None:
+        if not self._reasoning.is_visible and self._context.tightens(error, self.record.round):
+            self._reasoning.withdraw(error)
+            self._advance()
+            return
         what, error, delay = self._reasoning.after_failure(error)
         if what != "fail":
             stop = self._guards.before_request(self._out.now, usage=self._reasoning.usage)
@@ -316,6 +332,7 @@ class RunMachine:
             self._reasoning.close_request()
             cut = FinishReason.ERROR if closing.outcome is Outcome.FAILED else FinishReason.CANCELLED
             self._finish_turn(closing.error, cut)
+        self._context.stop()
         self._acting.stop_all()
         self._advance()
 
@@ -327,7 +344,8 @@ class RunMachine:
             if ending.outcome is Outcome.SUSPENDED:
                 self._out.commands.append(Commit((), tuple(record.pending.values()), allowed, record.plan))
             else:
-                self._out.commands.append(Commit(tuple(record.messages), (), allowed, record.plan))
+                kept = self._context.kept()
+                self._out.commands.append(Commit(tuple(record.messages), (), allowed, record.plan, kept))
         else:
             self._end(ending)
 

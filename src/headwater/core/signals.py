@@ -8,11 +8,13 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from headwater.chat.events import ModelEvent
+from headwater.chat.request import ToolSpec
+from headwater.core.context.policy import Kept
 from headwater.core.decisions import DISMISSED, Allowed, Decided
 from headwater.core.plan import Plan
 from headwater.errors import ErrorInfo
 from headwater.events import HITLTask
-from headwater.messages import Message
+from headwater.messages import Message, Usage
 from headwater.tools.outcome import ToolOutcome
 from headwater.tools.problems import BoundArguments
 from headwater.tools.tool import Tool
@@ -109,6 +111,15 @@ class Deadline(msgspec.Struct, frozen=True):
     """The time that the run asked for with `SetDeadline` is over."""
 
 
+class Summarised(msgspec.Struct, frozen=True):
+    """The summary that `MakeSummary` asked for, or why there is none. `usage` is what it cost, where that is known."""
+
+    request: int
+    text: str = ""
+    usage: Usage | None = None
+    error: ErrorInfo | None = None
+
+
 class Committed(msgspec.Struct, frozen=True):
     """The run's messages are stored, or could not be (`error`)."""
 
@@ -129,6 +140,7 @@ Signal: TypeAlias = (
     | Cancel
     | Fail
     | Deadline
+    | Summarised
     | Committed
 )
 
@@ -137,7 +149,7 @@ class CallModel(msgspec.Struct, frozen=True):
     """Make a model request after `delay` seconds.
 
     `messages` is the conversation to send; the list only grows. `tail` goes after it in this request only. `model` is
-    0 for the run's model, 1 for its first fallback, and so on.
+    0 for the run's model, 1 for its first fallback, and so on. `more_tools` are offered besides those of the agent.
     """
 
     request: int
@@ -147,6 +159,15 @@ class CallModel(msgspec.Struct, frozen=True):
     delay: float = 0.0
     tail: tuple[Message, ...] = ()
     model: int = 0
+    more_tools: tuple[ToolSpec, ...] = ()
+
+
+class MakeSummary(msgspec.Struct, frozen=True):
+    """Have a model (None: the agent's own) answer these messages with a summary. `CloseModel` takes it back."""
+
+    request: int
+    messages: tuple[Message, ...]
+    model: Any = None
 
 
 class SetDeadline(msgspec.Struct, frozen=True):
@@ -156,7 +177,7 @@ class SetDeadline(msgspec.Struct, frozen=True):
 
 
 class CloseModel(msgspec.Struct, frozen=True):
-    """Close the request's connection; nothing it says counts any more."""
+    """Close the connection of a model request or of a summary; nothing it says counts any more."""
 
     request: int
 
@@ -183,13 +204,15 @@ class Commit(msgspec.Struct, frozen=True):
     """Store what the run added to the conversation; the segment ends when this is answered.
 
     A suspended run stores no messages yet: `pending` is kept in the session instead, until the run is over. `allowed`
-    are rules that a person made for the session. `plan` is the run's plan (None: it has none, the session's stays).
+    are rules that a person made for the session. `plan` is the run's plan (None: it has none, the session's stays),
+    `kept` what the context policy keeps (None: the same).
     """
 
     messages: tuple[Message, ...]
     pending: tuple[HITLTask, ...] = ()
     allowed: tuple[Allowed, ...] = ()
     plan: Plan | None = None
+    kept: Kept | None = None
 
 
-Command: TypeAlias = SetDeadline | CallModel | CloseModel | StartTool | StopTool | Commit
+Command: TypeAlias = SetDeadline | CallModel | MakeSummary | CloseModel | StartTool | StopTool | Commit

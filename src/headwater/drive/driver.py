@@ -27,6 +27,7 @@ from headwater.core.signals import (
     Deadline,
     Dismiss,
     Fail,
+    MakeSummary,
     ModelEnded,
     ModelFailed,
     ModelSaid,
@@ -43,6 +44,7 @@ from headwater.drive.executor import ToolExecution
 from headwater.drive.live import Closable, enlist
 from headwater.drive.opening import INSIDE
 from headwater.drive.ports import DriverConfig
+from headwater.drive.summaries import summarise, when_cancelled
 from headwater.drive.tooling import execution_of
 from headwater.errors import ErrorInfo, Fenced, ModelError, StoreError, UsageError
 from headwater.events import AgentEvent
@@ -250,7 +252,7 @@ class Driver:
             match command:
                 case SetDeadline(seconds=seconds):
                     self._deadline = self._loop.call_later(seconds, self._time_is_up)
-                case CallModel(request=request):
+                case CallModel(request=request) | MakeSummary(request=request):
                     if request not in taken_back and not self._late:
                         self._ask(command)
                 case CloseModel():
@@ -319,19 +321,19 @@ class Driver:
 
     # -- commands -----------------------------------------------------------------------------------------------
 
-    def _ask(self, command: CallModel) -> None:
+    def _ask(self, command: CallModel | MakeSummary) -> None:
         # If the run has cancelled the request this is stale news; if it came from elsewhere, nobody else would tell.
-        name = self._config.models[command.model].name
-        message = f"The request to the model {name!r} was cancelled, and not by the run."
-        failed = ModelFailed(command.request, ErrorInfo(kind="internal_error", message=message, code="cancelled"))
-        self._request_task = self._spawn(self._read_model(command), lambda: self._push(failed))
+        lost = when_cancelled(command, self._config)
+        own, push = self._config.model, self._push
+        work = summarise(command, own, push) if isinstance(command, MakeSummary) else self._read_model(command)
+        self._request_task = self._spawn(work, lambda: self._push(lost))
 
     async def _read_model(self, command: CallModel) -> None:
         config, number = self._config, command.request
         model = config.models[command.model]
         request = ModelRequest(
             messages=command.messages,
-            tools=config.tools if command.offers_tools else (),
+            tools=config.offered(command),
             options=config.options,
             cache=self._cache,
             tail=command.tail,

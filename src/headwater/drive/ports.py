@@ -11,7 +11,7 @@ import msgspec
 
 from headwater.chat.events import ModelEvent
 from headwater.chat.request import ModelRequest, RequestOptions, ToolSpec
-from headwater.core.signals import Commit
+from headwater.core.signals import CallModel, Commit
 from headwater.events import AgentEvent
 
 
@@ -83,3 +83,9 @@ class DriverConfig(msgspec.Struct, frozen=True):
     def models(self) -> tuple[Model, ...]:
         """All models, by the number a `CallModel` names them with."""
         return (self.model, *self.fallbacks)
+
+    def offered(self, command: CallModel) -> tuple[ToolSpec, ...]:
+        """The tools of a request; the same object where they are the same, which is what encoders look at."""
+        if not command.offers_tools:
+            return ()
+        return (*self.tools, *command.more_tools) if command.more_tools else self.tools

@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from headwater.chat.failures import upstream_text
+from headwater.chat.overflow import CONTEXT_TOO_LONG, is_overflow
 from headwater.drive.causes import printable
 from headwater.errors import ModelHTTPError
 
@@ -42,6 +43,7 @@ def refusal(
         code=code,
         retryable=status in _RETRYABLE or status >= 500,
         retry_after=retry_after(headers),
+        reason=CONTEXT_TOO_LONG if is_overflow(status, code, said) else "",
     )
 
 

@@ -91,14 +91,26 @@ class RunStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="run.s
 
 
 class ContextSummaryEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="context.summary"):
-    """Older messages were replaced by a summary in what the model sees."""
+    """Older messages were replaced by a summary in what the model sees.
+
+    It stands for the first `replaced` messages of the conversation, instructions not counted. `model` made it; `usage`
+    is what that cost, which is no part of the run's usage but counts for its budget. With `error` it could not be made,
+    and nothing was replaced.
+    """
 
     replaced: int
     text: str
+    model: str = ""
+    usage: Usage | None = None
+    error: ErrorInfo | None = None
 
 
 class ContextSizeEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="context.size"):
-    """How large the next request is. `token_count` is an estimate, not usage; `context_length` 0 is unknown."""
+    """How large the next request is, and was before it was compressed; only with a context policy or after a refusal.
+
+    Token counts are estimates, tools included, not usage. `context_length` is the tokens that a request may have; 0 is
+    unknown.
+    """
 
     context_length: int
     message_count: int

@@ -7,6 +7,8 @@ from headwater.events import (
     ActionStartEvent,
     AgentEvent,
     AgentKind,
+    ContextSizeEvent,
+    ContextSummaryEvent,
     HITLPendingEvent,
     NodeEndEvent,
     NodeStartEvent,
@@ -85,6 +87,8 @@ class RunCheck:
                 self._node_start(event)
             case NodeEndEvent():
                 self._node_end(event)
+            case ContextSizeEvent() | ContextSummaryEvent():
+                self._nothing_open(event.type)
             case HITLPendingEvent():
                 self._nothing_open("hitl.pending")
             case _:

@@ -1,0 +1,1 @@
+"""The working view of a conversation: what of it a model is sent."""
