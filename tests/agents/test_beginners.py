@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 import headwater as hw
+from headwater.chat.profile import Profile
+from headwater.chat.request import RequestOptions
+from headwater.events import HITLTask
 from headwater.testing import ScriptedModel
 from headwater.testing.scripted import fail, say, wait
 from tests.agents.support import run
@@ -111,3 +114,131 @@ def test_the_rest_of_a_run_that_was_ended_is_read_once(how: str) -> None:
             aiter(stream)
 
     run(main)
+
+
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+class SomeClass:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (None, 'model must be a string such as "openai:gpt-5-mini" or a Model, not None'),
+        (42, "or a Model, not 42"),
+        (SomeClass(), "or a Model, not .*SomeClass"),
+        (ScriptedModel, r"an instance, not the class: write model=ScriptedModel\("),
+    ],
+)
+def test_a_model_that_is_none_is_refused_where_it_is_given(model: Any, says: str) -> None:
+    with pytest.raises(hw.UsageError, match=says):
+        hw.SimpleAgent(model=model)
+    with pytest.raises(hw.UsageError, match=says):
+        agent_of().stream("x", model=model)
+    with pytest.raises(hw.UsageError, match=says):
+        agent_of(fallback=[model])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "says"),
+    [
+        ("options", {"seed": 1}, r"options must be RequestOptions, such as RequestOptions\(seed=1\)"),
+        ("temperature", "hot", "temperature must be a number, or None, not 'hot'"),
+        ("max_tokens", "x", "max_tokens must be a whole number"),
+        ("max_tokens", 0, "max_tokens must be a whole number of at least 1"),
+        ("instructions", 3, "instructions must be text, not 3"),
+        ("instructions", None, "instructions must be text, not None"),
+    ],
+)
+def test_settings_of_another_type_are_refused_for_the_agent_and_for_a_run(setting: str, value: Any, says: str) -> None:
+    with pytest.raises(hw.UsageError, match=says):
+        agent_of(**{setting: value})
+    with pytest.raises(hw.UsageError, match=says):
+        agent_of().stream("x", **{setting: value})
+
+
+def test_options_of_a_run_are_laid_over_those_of_the_agent() -> None:
+    agent = agent_of("a", "b", temperature=0.5, options=RequestOptions(seed=1, top_p=0.9))
+    agent.call("x", options=RequestOptions(seed=2), max_tokens=7)
+    agent.call("x", options=None)  # pyright: ignore[reportArgumentType]
+    assert isinstance(agent.settings.model, ScriptedModel)
+    first, second = (request.options for request in agent.settings.model.requests)
+    assert first == RequestOptions(temperature=0.5, seed=2, top_p=0.9, max_tokens=7)
+    assert second == RequestOptions(temperature=0.5, seed=1, top_p=0.9)
+
+
+@pytest.mark.parametrize("name", ["", 3, None])
+def test_an_agent_needs_a_name(name: Any) -> None:
+    with pytest.raises(hw.UsageError, match="name must be text that is not empty"):
+        agent_of(name=name)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("think", "opened"),
+        ("text_tool_calls", ("hermess",)),
+        ("text_tool_calls", "hermes"),
+        ("text_tool_calls", None),
+        ("thinking_in_history", True),
+        ("tool_call_content", None),
+        ("output_mode", "json"),
+        ("output_mode_with_tools", "json"),
+    ],
+)
+def test_a_profile_lists_what_a_field_may_be(setting: str, value: Any) -> None:
+    with pytest.raises(hw.UsageError, match=rf"{setting}.*'.+', not |{setting}.*'hermes'"):
+        Profile(**{setting: value})
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("stop", "END"), ("seed", "1"), ("top_p", True), ("extra", [1]), ("response_format", "json")]
+)
+def test_request_options_of_another_type_are_refused(setting: str, value: Any) -> None:
+    with pytest.raises(hw.UsageError, match=f"{setting} must be"):
+        RequestOptions(**{setting: value})
+
+
+@pytest.mark.parametrize(
+    ("tools", "says"),
+    [
+        (add, r"tools is a list: tools=\[add\]"),
+        (hw.tool(add), r"tools is a list: tools=\[add\]"),
+        ([add(1, 2)], "not 3: pass the function itself, without calling it"),
+        (None, "tools must be a list of functions or Tool objects, not None"),
+        ("add", "tools must be a list"),
+    ],
+)
+def test_tools_that_are_no_list_of_functions_are_refused(tools: Any, says: str) -> None:
+    with pytest.raises(hw.UsageError, match=says):
+        hw.ReActAgent(model=ScriptedModel([]), tools=tools)
+
+
+def task() -> HITLTask:
+    return HITLTask(call_id="call_1", tool_name="add", args={}, digest="d")
+
+
+@pytest.mark.parametrize("decisions", [hw.Approve("call_1"), [task()], ["approve"], "approve", None, hw.Approve])
+def test_decisions_that_are_no_list_of_decisions_are_refused(decisions: Any) -> None:
+    with pytest.raises(hw.UsageError, match="decisions must be a list of Approve, Reject, Skip, Respond or Always"):
+        agent_of().resume(decisions, session="s")
+
+
+def test_an_unknown_keyword_is_answered_with_the_nearest_known_one_and_all_of_them() -> None:
+    with pytest.raises(hw.UsageError, match=r"setting sesion\. Did you mean session\?.*session, deps, model"):
+        agent_of().call("x", sesion="s")  # pyright: ignore[reportCallIssue]
+    with pytest.raises(hw.UsageError, match=r"setting zzz\. A run may change"):
+        agent_of().call("x", zzz="s")  # pyright: ignore[reportCallIssue]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "says"),
+    [([{"role": "user", "content": "x"}], "not a list of dict"), ([], "an empty list"), ({}, "not dict")],
+)
+def test_a_prompt_that_is_none_is_named_by_its_kind(prompt: Any, says: str) -> None:
+    with pytest.raises(hw.UsageError, match=says):
+        agent_of().stream(prompt)

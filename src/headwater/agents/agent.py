@@ -5,14 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from typing_extensions import TypeVar
 
-from headwater.agents.checks import resolve_fallback
+from headwater.agents.checks import check_text, request_options, resolve_fallback, toolset_of
 from headwater.agents.output import ask_for_output
 from headwater.agents.parts import RunPlan
 from headwater.agents.prompt import prompt_messages
@@ -63,6 +62,7 @@ class Agent(Generic[OutputT_co]):
     """What `SimpleAgent` and `ReActAgent` have in common: `call`, `call_async`, `stream`, and their sessions."""
 
     def __init__(self, name: str, kind: AgentKind, settings: Settings, store: str | Path | Store | None) -> None:
+        check_text("name", name, empty=False)
         self.name = name
         self.kind = kind
         self.settings = settings
@@ -241,19 +241,6 @@ async def _finish(run: Run[T]) -> Response[T]:
         return await run.response()
 
 
-def _options(options: RequestOptions | None, temperature: float | None, max_tokens: int | None) -> RequestOptions:
-    named = RequestOptions(temperature=temperature, max_tokens=max_tokens)
-    return options.override(named) if options is not None else named
-
-
-def _with_timeout(tools: Toolset, timeout: float | None) -> Toolset:
-    if timeout is None:
-        return tools
-    if not timeout > 0:
-        raise UsageError(f"tool_timeout must be seconds above 0, or None, not {timeout!r}.")
-    return Toolset([replace(tool, timeout=timeout) if tool.timeout is None else tool for tool in tools])
-
-
 class SimpleAgent(Agent[OutputT_co]):
     """An agent of one model turn: instructions, a conversation, an answer that streams.
 
@@ -297,7 +284,7 @@ class SimpleAgent(Agent[OutputT_co]):
             model=resolve_model(model),
             instructions=instructions,
             tools=Toolset(),
-            options=_options(options, temperature, max_tokens),
+            options=request_options(options, temperature, max_tokens),
             retry=retry,
             window=window,
             context=context,
@@ -368,8 +355,8 @@ class ReActAgent(Agent[OutputT_co]):
         settings = Settings(
             model=resolve_model(model),
             instructions=instructions,
-            tools=_with_timeout(Toolset(tools), tool_timeout),
-            options=_options(options, temperature, max_tokens),
+            tools=toolset_of(tools, tool_timeout),
+            options=request_options(options, temperature, max_tokens),
             limits=Limits(max_rounds=max_rounds, on_limit=on_limit),
             retry=retry,
             window=window,

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
+from headwater.chat.request import RequestOptions
 from headwater.core.budget import Budget, unpriced
 from headwater.core.context.policy import ContextPolicy
 from headwater.core.loops import LoopGuard
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.errors import UsageError
+from headwater.tools.tool import Tool
+from headwater.tools.toolset import Toolset
+
+NO_OPTIONS = RequestOptions()
 
 
 def check_number(name: str, value: Any, *, least: float, whole: bool = False, optional: bool = False) -> None:
@@ -61,6 +67,50 @@ def resolve_context(policy: object) -> ContextPolicy | None:
     if not isinstance(policy, ContextPolicy):
         raise UsageError(f"context must be a ContextPolicy of headwater.context, or None, not {policy!r}.")
     return policy.with_models(resolve_model)
+
+
+def check_text(name: str, value: object, *, empty: bool = True) -> None:
+    """Raise unless `value` is text, and not empty text where that is not allowed."""
+    if not isinstance(value, str) or not (value or empty):
+        raise UsageError(f"{name} must be text{'' if empty else ' that is not empty'}, not {value!r}.")
+
+
+def request_options(
+    options: object, temperature: float | None, max_tokens: int | None, base: RequestOptions = NO_OPTIONS
+) -> RequestOptions:
+    """The request's options: `base`, then `options` (None is none), then the ones with a name of their own."""
+    named = RequestOptions(temperature=temperature, max_tokens=max_tokens)
+    check_number("max_tokens", max_tokens, least=1, whole=True, optional=True)
+    if options is None:
+        return base.override(named)
+    if not isinstance(options, RequestOptions):
+        raise UsageError(f"options must be RequestOptions, such as RequestOptions(seed=1), or None, not {options!r}.")
+    return base.override(options).override(named)
+
+
+def toolset_of(tools: object, timeout: float | None) -> Toolset:
+    """The tools of an agent; `timeout` (seconds) holds for those without one of their own."""
+    if isinstance(tools, Tool) or callable(tools):
+        raise UsageError(f"tools is a list: tools=[{_name(cast('object', tools))}].")
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        raise UsageError(f"tools must be a list of functions or Tool objects, not {tools!r}.")
+    items = list(cast("Iterable[Any]", tools))
+    for item in items:
+        if not isinstance(item, Tool) and not callable(item):
+            raise UsageError(
+                f"A tool is a function or a Tool, not {item!r}: pass the function itself, without calling it."
+            )
+    made = Toolset(items)
+    if timeout is None:
+        return made
+    check_number("tool_timeout", timeout, least=0)
+    if not timeout > 0:
+        raise UsageError(f"tool_timeout must be seconds above 0, or None, not {timeout!r}.")
+    return Toolset([replace(tool, timeout=timeout) if tool.timeout is None else tool for tool in made])
+
+
+def _name(tool: object) -> str:
+    return str(getattr(tool, "name", None) or getattr(tool, "__name__", None) or type(tool).__name__)
 
 
 def resolve_fallback(fallback: object) -> tuple[Model, ...]:

@@ -38,8 +38,16 @@ def prompt_messages(prompt: Prompt | None, *, has_session: bool) -> tuple[Messag
         return (UserMessage(parts=tuple(items)),)
     raise UsageError(
         "A prompt is text, a UserMessage, its parts (TextPart, MediaPart) or several messages, not "
-        f"{type(prompt).__name__}. Dicts in OpenAI's form: use headwater.chat.openai_messages.messages_from_openai."
+        f"{_kind(prompt)}. Dicts in OpenAI's form: use headwater.chat.openai_messages.messages_from_openai."
     )
+
+
+def _kind(value: Any) -> str:
+    name = type(value).__name__
+    if name not in ("list", "tuple"):
+        return name
+    kinds = dict.fromkeys(type(item).__name__ for item in value)
+    return f"a {name} of {' and '.join(kinds)}" if kinds else f"an empty {name}"
 
 
 def _is_list(value: object) -> bool:

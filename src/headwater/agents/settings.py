@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, get_args
 
 import msgspec
 
-from headwater.agents.checks import check_budget, check_loop, check_number, resolve_context, resolve_fallback
+from headwater.agents.checks import (
+    check_budget,
+    check_loop,
+    check_number,
+    check_text,
+    request_options,
+    resolve_context,
+    resolve_fallback,
+)
 from headwater.agents.turns import OnBusy
 from headwater.chat.profile import OutputMode
 from headwater.chat.request import RequestOptions
@@ -63,6 +72,7 @@ class Settings(msgspec.Struct, frozen=True):
 
     def checked(self) -> Settings:
         """These settings; raises `UsageError` for a value that cannot work."""
+        check_text("instructions", self.instructions)
         check_number("max_rounds", self.limits.max_rounds, least=1, whole=True, optional=True)
         check_number("window", self.window, least=1, whole=True, optional=True)
         check_number("buffer", self.buffer, least=1, whole=True)
@@ -191,10 +201,12 @@ def check_session(session: object) -> None:
 def override(settings: Settings, given: dict[str, Any]) -> Settings:
     """The settings of one run. Raises `UsageError` for unknown names and values that cannot work."""
     names = (*Overrides.__annotations__, "output_type")
-    unknown = set(given) - set(names)
+    unknown = sorted(set(given) - set(names))
     if unknown:
-        known = ", ".join(names)
-        raise UsageError(f"Unknown setting {', '.join(sorted(unknown))}; a run may change: {known}.")
+        known = ("session", "deps", *names)
+        close = get_close_matches(unknown[0], known, n=1)
+        meant = f" Did you mean {close[0]}?" if close else ""
+        raise UsageError(f"Unknown setting {', '.join(unknown)}.{meant} A run may change: {', '.join(known)}.")
     changes = {name: given[name] for name in _PLAIN if name in given}
     if "model" in given:
         changes["model"] = resolve_model(given["model"])
@@ -205,7 +217,7 @@ def override(settings: Settings, given: dict[str, Any]) -> Settings:
         changes["limits"] = msgspec.structs.replace(settings.limits, **limits)
     if "output_type" in given:
         changes["output"] = output_of(given["output_type"])
-    options = settings.options.override(given.get("options", RequestOptions()))
-    named = RequestOptions(temperature=given.get("temperature"), max_tokens=given.get("max_tokens"))
-    changes["options"] = options.override(named)
+    changes["options"] = request_options(
+        given.get("options"), given.get("temperature"), given.get("max_tokens"), settings.options
+    )
     return msgspec.structs.replace(settings, **changes).checked()

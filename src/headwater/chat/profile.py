@@ -6,9 +6,12 @@ A `Profile` says how to read and write one endpoint's chat completions. Users ma
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any, Literal, cast, get_args
 
 import msgspec
+
+from headwater.errors import UsageError
 
 Dialect = Literal["hermes", "deepseek", "dsml", "mistral", "bare_json"]
 """Ways in which models write calls as text."""
@@ -16,6 +19,11 @@ Dialect = Literal["hermes", "deepseek", "dsml", "mistral", "bare_json"]
 OutputMode = Literal["native", "tool", "prompt"]
 """How an answer of a given type is asked for: by the endpoint's JSON schema format, by a tool that takes the answer as
 its arguments, or by a JSON schema in the instructions."""
+
+
+_Think = Literal["auto", "open", "none"]
+_ThinkingInHistory = Literal["with_tool_calls", "always", "never"]
+_ToolCallContent = Literal["null", "empty", "absent"]
 
 
 class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -34,14 +42,16 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     Structured output: `output_mode` holds for requests without tools, `output_mode_with_tools` for those with tools:
     endpoints that constrain the text to a schema mostly keep the model from calling tools by that, or refuse both
     together. `schema_in_prompt`: in native mode the model does not see the schema, so it is told as well.
+
+    Raises `UsageError` for a value that is none of those.
     """
 
     name: str = "default"
-    think: Literal["auto", "open", "none"] = "auto"
+    think: _Think = "auto"
     text_tool_calls: tuple[Dialect, ...] = ()
-    thinking_in_history: Literal["with_tool_calls", "always", "never"] = "with_tool_calls"
+    thinking_in_history: _ThinkingInHistory = "with_tool_calls"
     thinking_field: str = "reasoning_content"
-    tool_call_content: Literal["null", "empty", "absent"] = "null"
+    tool_call_content: _ToolCallContent = "null"
     merge_user_messages: bool = False
     assistant_after_tool: bool = False
     stream_usage: bool = True
@@ -51,6 +61,26 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     output_mode: OutputMode = "prompt"
     output_mode_with_tools: OutputMode = "tool"
     schema_in_prompt: bool = False
+
+    def __post_init__(self) -> None:
+        _check_choice("think", self.think, _Think)
+        dialects: Any = self.text_tool_calls
+        if isinstance(dialects, str) or not isinstance(dialects, Iterable):
+            raise UsageError(
+                f"text_tool_calls must be several names of dialects, such as ('hermes',), not {dialects!r}."
+            )
+        for dialect in cast("Iterable[object]", dialects):
+            _check_choice("each of text_tool_calls", dialect, Dialect)
+        _check_choice("thinking_in_history", self.thinking_in_history, _ThinkingInHistory)
+        _check_choice("tool_call_content", self.tool_call_content, _ToolCallContent)
+        _check_choice("output_mode", self.output_mode, OutputMode)
+        _check_choice("output_mode_with_tools", self.output_mode_with_tools, OutputMode)
+
+
+def _check_choice(name: str, value: object, choices: Any) -> None:
+    if value not in get_args(choices):
+        allowed = ", ".join(map(repr, get_args(choices)))
+        raise UsageError(f"{name} of a Profile must be one of {allowed}, not {value!r}.")
 
 
 DEFAULT_PROFILE = Profile()

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.errors import UsageError
 from headwater.messages import Message
 
 
@@ -18,8 +19,16 @@ class ToolSpec(msgspec.Struct, frozen=True, gc=False):
     parameters: dict[str, Any]
 
 
+def _check_type(name: str, value: object, kind: Any, words: str) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+        raise UsageError(f"{name} must be {words}, or None, not {value!r}.")
+
+
 class RequestOptions(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Settings of a request. None leaves the endpoint's default; `extra` goes into the body as it is."""
+    """Settings of a request. None leaves the endpoint's default; `extra` goes into the body as it is.
+
+    Raises `UsageError` for a value of another type than the setting's.
+    """
 
     temperature: float | None = None
     top_p: float | None = None
@@ -31,6 +40,16 @@ class RequestOptions(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     reasoning_effort: str | None = None
     response_format: dict[str, Any] | None = None
     extra: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("temperature", "top_p"):
+            _check_type(name, getattr(self, name), int | float, "a number")
+        for name in ("max_tokens", "seed"):
+            _check_type(name, getattr(self, name), int, "a whole number")
+        if isinstance(self.stop, str):
+            raise UsageError(f"stop must be several texts, such as ({self.stop!r},).")
+        for name in ("response_format", "extra"):
+            _check_type(name, getattr(self, name), dict, "a dict")
 
     def override(self, other: RequestOptions) -> RequestOptions:
         """These options, with what `other` sets replacing what is set here; `extra` is merged."""

@@ -21,7 +21,7 @@ Sink = Callable[[AgentEvent], None]
 _SIGNALS = {signal.SIGINT: exits.INTERRUPTED, signal.SIGTERM: exits.TERMINATED}
 
 _HINTS = {
-    "connection_error": "--base-url says where the endpoint is; --model local needs none.",
+    "connection_error": "Is the endpoint running? --base-url says where it is; --model local needs none.",
     "idle_timeout": "The endpoint fell silent. Ask again, or ask another model.",
     "provider_error": "The endpoint reports a failure of its own. Ask again, or ask another model.",
     "stream_truncated": "The answer was cut off on its way. Ask again.",

@@ -39,6 +39,7 @@ def resolve_model(
     if not isinstance(spec, str):
         if profile is not None or base_url is not None or api_key is not None or headers is not None:
             raise UsageError("profile, base_url, api_key and headers belong to the model object: give them to it.")
+        _check_model(spec)
         return spec
     text = spec.strip()
     provider, colon, model = text.partition(":")
@@ -61,6 +62,13 @@ def resolve_model(
         connect_timeout=connect_timeout,
         key_env=at.key_env,
     )
+
+
+def _check_model(spec: object) -> None:
+    if isinstance(spec, type):
+        raise UsageError(f"model must be an instance, not the class: write model={spec.__name__}(...).")
+    if not (callable(getattr(spec, "stream", None)) and hasattr(spec, "name")):
+        raise UsageError(f'model must be a string such as "{EXAMPLES.partition(",")[0]}" or a Model, not {spec!r}.')
 
 
 def _bare(text: str, base_url: str | None) -> str:
