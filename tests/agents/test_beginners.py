@@ -12,7 +12,7 @@ from headwater.chat.profile import Profile
 from headwater.chat.request import RequestOptions
 from headwater.events import HITLTask
 from headwater.testing import ScriptedModel
-from headwater.testing.scripted import fail, say, wait
+from headwater.testing.scripted import call, fail, say, wait
 from tests.agents.support import run
 
 
@@ -242,3 +242,52 @@ def test_an_unknown_keyword_is_answered_with_the_nearest_known_one_and_all_of_th
 def test_a_prompt_that_is_none_is_named_by_its_kind(prompt: Any, says: str) -> None:
     with pytest.raises(hw.UsageError, match=says):
         agent_of().stream(prompt)
+
+
+def test_a_response_prints_as_its_text_and_shows_itself_in_one_line() -> None:
+    response = agent_of("Hello.").call("x")
+    assert str(response) == "Hello."
+    assert f"{response}" == "Hello."
+    tokens = response.usage.total_tokens
+    assert repr(response) == f"Response('Hello.', completed, 1 round, {tokens} tokens)"
+    long = repr(agent_of("x" * 61).call("x"))
+    assert long.startswith("Response('" + "x" * 57 + "...', completed")
+
+
+def test_a_failed_response_shows_why() -> None:
+    error = hw.ModelHTTPError("No.", kind="http_error", status=400)
+    with pytest.raises(hw.ModelHTTPError) as caught:
+        agent_of([say("a"), fail(error)]).call("x")
+    assert caught.value.run_end is not None
+    assert "'a', failed: http_error, " in repr(caught.value.run_end.response)
+
+
+def test_a_run_shows_its_id_its_agent_and_how_far_it_is() -> None:
+    async def main() -> None:
+        stream = agent_of("Hello.", name="greeter").stream("x")
+        assert repr(stream) == f"Run({stream.run_id}, not begun)"
+        async with stream:
+            assert repr(stream) == f"Run({stream.run_id}, greeter, running)"
+            await stream.response()
+            assert repr(stream) == f"Run({stream.run_id}, greeter, completed)"
+
+    run(main)
+    with agent_of("Hello.").stream("x") as stream:
+        assert repr(stream) == f"SyncRun({stream.run_id}, assistant, running)"
+
+
+def test_awaiting_a_run_says_how_it_is_read() -> None:
+    async def main() -> None:
+        with pytest.raises(hw.UsageError, match=r"await agent\.call_async\(\.\.\.\)"):
+            await agent_of("Hello.").stream("x")  # pyright: ignore[reportGeneralTypeIssues]
+
+    run(main)
+
+
+def test_a_tool_may_return_the_response_of_another_agent() -> None:
+    def ask(question: str) -> Any:
+        """Ask."""
+        return agent_of("Oslo.").call(question)
+
+    model = ScriptedModel([[call("ask", {"question": "Where?"})], lambda r: r.messages[-1].text])
+    assert "Oslo." in hw.ReActAgent(model=model, tools=[ask]).call("Go.").text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -50,6 +50,20 @@ class Run(Generic[OutputT_co]):
         self._end: RunEndEvent | None = None
         self._raised = False
         self._was_read = False
+
+    def __repr__(self) -> str:
+        driver, end = self._driver, self._end
+        agent = f"{driver.machine.config.origin.agent}, " if driver is not None else ""
+        state = "not begun" if driver is None else "ended" if driver.finished else "running"
+        return f"Run({self.run_id}, {agent}{end.outcome if end is not None else state})"
+
+    if not TYPE_CHECKING:  # a type checker refuses it by itself
+
+        def __await__(self):
+            raise UsageError(
+                "A run is not awaited but read: async with agent.stream(...) as run: async for event in run: ... "
+                "For its response alone: await agent.call_async(...)."
+            )
 
     @property
     def end(self) -> RunEndEvent | None:

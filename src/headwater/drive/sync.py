@@ -41,6 +41,9 @@ class SyncRun(Generic[OutputT_co]):
         self._run = run
         self._portal: LoopThread | None = None
 
+    def __repr__(self) -> str:
+        return f"Sync{self._run!r}"
+
     @property
     def run_id(self) -> str:
         return self._run.run_id

@@ -25,6 +25,10 @@ OutputT_co = TypeVar("OutputT_co", covariant=True, default=Any)
 _THINKING = frozenset({ChatEventType.THINKING_START, ChatEventType.THINKING_DELTA, ChatEventType.THINKING_END})
 
 
+_SHOWN = 60
+"""How many characters of its text a response shows of itself."""
+
+
 class ChatEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What the model said, as one step of a block: a view of a `reason.delta`."""
 
@@ -75,6 +79,15 @@ class Response(msgspec.Struct, Generic[OutputT_co], frozen=True, gc=False, omit_
     def thinking(self) -> str:
         """The thinking of the last turn."""
         return self.message.thinking if self.message else ""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= _SHOWN else self.text[: _SHOWN - 3] + "..."
+        why = f": {self.error.kind}" if self.error else ""
+        rounds = f"{self.rounds} round{'' if self.rounds == 1 else 's'}"
+        return f"Response({text!r}, {self.outcome}{why}, {rounds}, {self.usage.total_tokens} tokens)"
 
 
 class RunStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="run.start"):
