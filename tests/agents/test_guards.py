@@ -247,8 +247,9 @@ def test_a_run_that_ends_in_time_leaves_no_timer_behind() -> None:
         assert (await stream.response()).outcome is hw.Outcome.COMPLETED
         driver = stream._driver
         assert driver is not None
-        assert driver._deadline is not None
-        assert driver._deadline.cancelled()
+        deadline = driver._root._deadline
+        assert deadline is not None
+        assert deadline.cancelled()
 
     run(main)
 

@@ -56,6 +56,7 @@ from headwater.events import (
     HITLDecidedEvent,
     HITLPendingEvent,
     HITLTask,
+    Origin,
     Outcome,
     RunEndEvent,
     RunStartEvent,
@@ -110,6 +111,11 @@ class RunMachine:
         self._ending: _End | None = None
         self._started: float | None = None
         self._allowed: list[Allowed] = []
+
+    @property
+    def origin(self) -> Origin:
+        """What the run's events say of it."""
+        return self.config.origin
 
     @property
     def record(self) -> RunRecord:

@@ -53,7 +53,7 @@ class Run(Generic[OutputT_co]):
 
     def __repr__(self) -> str:
         driver, end = self._driver, self._end
-        agent = f"{driver.machine.config.origin.agent}, " if driver is not None else ""
+        agent = f"{driver.machine.origin.agent}, " if driver is not None else ""
         state = "not begun" if driver is None else "ended" if driver.finished else "running"
         return f"Run({self.run_id}, {agent}{end.outcome if end is not None else state})"
 
@@ -235,7 +235,7 @@ class Run(Generic[OutputT_co]):
             finally:
                 self._opened = None
                 opened.set_result(None)
-            self.run_id = driver.machine.config.origin.run_id
+            self.run_id = driver.machine.origin.run_id
             try:
                 await driver.step()
             except BaseException:

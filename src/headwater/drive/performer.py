@@ -1,0 +1,208 @@
+"""Performs the commands of one run: its model requests, its tools, its commits.
+
+A performer has no task of its own. What comes of a command goes as a signal to the pump (the driver), which feeds it
+to the run's machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import Any, Protocol
+
+from headwater.chat.request import ModelRequest
+from headwater.core.machine import Machine
+from headwater.core.signals import (
+    CallModel,
+    CloseModel,
+    Command,
+    Commit,
+    Committed,
+    Deadline,
+    MakeSummary,
+    ModelEnded,
+    ModelFailed,
+    ModelSaid,
+    SetDeadline,
+    Signal,
+    StartTool,
+    StopTool,
+)
+from headwater.drive.executor import ToolExecution
+from headwater.drive.opening import INSIDE
+from headwater.drive.ports import DriverConfig
+from headwater.drive.summaries import summarise, when_cancelled
+from headwater.drive.tooling import execution_of
+from headwater.errors import ErrorInfo, ModelError, StoreError
+
+JITTER = 0.25
+"""Retries wait up to this part longer than asked, so that many clients do not come back at once."""
+
+
+class Pump(Protocol):
+    """What a performer needs of the driver of its tree."""
+
+    def push(self, run: Performer, signal: Signal) -> None:
+        """Have the run's machine take a signal, soon and in order."""
+        ...
+
+    def spawn(
+        self, work: Coroutine[Any, Any, None], context: Context, if_cancelled: Callable[[], None]
+    ) -> asyncio.Task[None]:
+        """A task of the tree. `if_cancelled` is called even if none of its code has run."""
+        ...
+
+    def said(self, count: int) -> bool:
+        """A model has said `count` things; whether they have to be read before more is said."""
+        ...
+
+    async def wait_for_room(self) -> None:
+        """Wait until the reader has taken what there is."""
+        ...
+
+
+class Performer:
+    """Performs what one machine asks for. `perform` is called on the loop's thread, and returns at once."""
+
+    def __init__(self, machine: Machine, config: DriverConfig, pump: Pump, loop: asyncio.AbstractEventLoop) -> None:
+        self.machine = machine
+        self.config = config
+        self.executions: dict[tuple[str, int], ToolExecution] = {}
+        """Attempts that have not ended, whether they still count or not."""
+        self.is_late = False
+        """Whether the time that the machine asked for is over: nothing more is begun."""
+        self.is_fenced = False
+        """Whether somebody else has taken the run over: what its session keeps of it is theirs to say."""
+        self._pump = pump
+        self._loop = loop
+        self._request: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._cache: dict[str, Any] = {}
+        config.context.run(self._mark)
+
+    def _mark(self) -> None:
+        INSIDE.set((*INSIDE.get(), self.machine.origin.run_id))
+
+    def push(self, signal: Signal) -> None:
+        """Send the machine a signal."""
+        self._pump.push(self, signal)
+
+    def perform(self, command: Command, *, is_taken_back: bool = False) -> None:
+        """Do what the machine asks for. What was taken back before it was begun is not begun: a cancelled call has no
+        effect then.
+        """
+        match command:
+            case SetDeadline(seconds=seconds):
+                self._deadline = self._loop.call_later(seconds, self._time_is_up)
+            case CallModel() | MakeSummary():
+                if not is_taken_back and not self.is_late:
+                    self._ask(command)
+            case CloseModel():
+                if self._request is not None:
+                    self._request.cancel()
+            case StartTool():
+                execution = self._prepare(command)
+                if not is_taken_back and not self.is_late:
+                    execution.start()
+            case StopTool(call_id=call_id, attempt=attempt, why=why):
+                execution = self.executions.get((call_id, attempt))
+                if execution is not None:
+                    execution.stop(why)
+            case Commit():
+                self._commit(command)
+
+    def stop(self) -> None:
+        """Stop the model and the tools now, whatever the machine says."""
+        if self._request is not None:
+            self._request.cancel()
+        self.stop_tools()
+
+    def stop_tools(self) -> None:
+        """Tell all tools to stop."""
+        for execution in list(self.executions.values()):
+            execution.stop("cancelled")
+
+    def settle(self) -> None:
+        """The run is over: no timer and no request of it goes on."""
+        for running in (self._deadline, self._request):
+            if running is not None:
+                running.cancel()
+
+    def _time_is_up(self) -> None:
+        """What runs is stopped now, and not only when somebody reads; the machine hears of the deadline first."""
+        self.is_late = True
+        self.push(Deadline())
+        self.stop()
+
+    # -- the model ----------------------------------------------------------------------------------------------
+
+    def _ask(self, command: CallModel | MakeSummary) -> None:
+        # If the run has cancelled the request this is stale news; if it came from elsewhere, nobody else would tell.
+        lost = when_cancelled(command, self.config)
+        own, push = self.config.model, self.push
+        work = summarise(command, own, push) if isinstance(command, MakeSummary) else self._read_model(command)
+        self._request = self._pump.spawn(work, self.config.context, lambda: self.push(lost))
+
+    async def _read_model(self, command: CallModel) -> None:
+        config, pump, number = self.config, self._pump, command.request
+        model = config.models[command.model]
+        request = ModelRequest(
+            messages=command.messages,
+            tools=config.offered(command),
+            options=config.options,
+            cache=self._cache,
+            tail=command.tail,
+        )
+        try:
+            if command.delay:
+                await asyncio.sleep(command.delay * (1 + JITTER * random.random()))
+            stream = model.stream(request)
+            try:
+                async for batch in stream:
+                    pump.push(self, ModelSaid(number, batch))
+                    if pump.said(len(batch)):
+                        await pump.wait_for_room()
+            finally:
+                close = getattr(stream, "aclose", None)
+                if close is not None:
+                    await close()
+        except ModelError as error:
+            self.push(ModelFailed(number, error.info()))
+        except Exception as error:  # noqa: BLE001 a user's model may raise anything; it becomes the run's error
+            message = f"The model {model.name!r} raised {type(error).__name__}: {error}"
+            self.push(ModelFailed(number, ErrorInfo(kind="internal_error", message=message)))
+        else:
+            self.push(ModelEnded(number))
+
+    # -- tools --------------------------------------------------------------------------------------------------
+
+    def _prepare(self, command: StartTool) -> ToolExecution:
+        key = (command.call_id, command.attempt)
+
+        def over() -> None:
+            self.executions.pop(key, None)
+
+        origin = self.machine.origin
+        execution = execution_of(command, origin, self.config, loop=self._loop, push=self.push, over=over)
+        self.executions[key] = execution
+        return execution
+
+    # -- the session --------------------------------------------------------------------------------------------
+
+    def _commit(self, command: Commit) -> None:
+        # Whoever cancels all tasks, as the end of a loop does, must not leave it open whether the messages are stored.
+        self._pump.spawn(self._store(command), self.config.context, lambda: self._commit(command))
+
+    async def _store(self, command: Commit) -> None:
+        conversation = self.config.conversation
+        error: ErrorInfo | None = None
+        if conversation is not None and not self.is_fenced:
+            try:
+                await conversation.commit(command)
+            except StoreError as failure:
+                error = ErrorInfo(kind="store_error", message=str(failure))
+            else:
+                conversation.release()
+        self.push(Committed(error))
