@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Coroutine, Sequence
 
-from headwater.agents.agent import Agent
+from headwater.agents.base import Agent
 from headwater.cli import exits
 from headwater.cli.args import Options
 from headwater.cli.deciding import play_through

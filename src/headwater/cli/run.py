@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, BinaryIO
 
-from headwater.agents.agent import Agent
+from headwater.agents.base import Agent
 from headwater.cli.args import Options
 from headwater.cli.deciding import play_through
 from headwater.cli.loading import make_agent, run_overrides

@@ -1,0 +1,225 @@
+"""What all agents have in common: settings, and the ways into one run."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextvars import copy_context
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
+
+from typing_extensions import TypeVar
+
+from headwater.agents.checks import check_text
+from headwater.agents.output import ask_for_output
+from headwater.agents.parts import RunPlan
+from headwater.agents.prompt import prompt_messages
+from headwater.agents.resuming import Target, open_resumed
+from headwater.agents.settings import (
+    CallArguments,
+    ResumeArguments,
+    Settings,
+    check_session,
+    override,
+)
+from headwater.agents.start import open_run
+from headwater.agents.view import Session, load_session
+from headwater.core.decisions import Decision, check_decisions
+from headwater.drive.handle import Run
+from headwater.drive.sync import run_sync
+from headwater.errors import UsageError
+from headwater.events import AgentKind, Origin, Response
+from headwater.messages import Prompt
+from headwater.store.base import Store
+from headwater.store.memory import MemoryStore
+from headwater.store.opening import open_store
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+OutputT_co = TypeVar("OutputT_co", covariant=True, default=None)
+T = TypeVar("T", default=None)
+
+
+class Agent(Generic[OutputT_co]):
+    """What `SimpleAgent` and `ReActAgent` have in common: `call`, `call_async`, `stream`, and their sessions."""
+
+    def __init__(self, name: str, kind: AgentKind, settings: Settings, store: str | Path | Store | None) -> None:
+        check_text("name", name, empty=False)
+        self.name = name
+        self.kind = kind
+        self.settings = settings
+        self.store: Store = open_store(store) if store is not None else MemoryStore()
+        # Events are kept only where the user named a place to keep them.
+        self._logs = store is not None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r}, model={self.settings.model.name!r})"
+
+    @overload
+    def call(self, prompt: Prompt | None, **arguments: Unpack[CallArguments]) -> Response[OutputT_co]: ...
+    @overload
+    def call(
+        self, prompt: Prompt | None, *, output_type: TypeForm[T] | None, **arguments: Unpack[CallArguments]
+    ) -> Response[T]: ...
+    def call(
+        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Any
+    ) -> Response[Any]:
+        """Run to the end and return the response; blocks, also inside a running loop.
+
+        Raises the run's error, with `.run_end` attached, for the outcomes `failed` and `cancelled`; every other
+        outcome is returned. See `stream` for the arguments.
+        """
+        run = self.stream(prompt, session=session, deps=deps, **overrides)
+        return run_sync(lambda: _finish(run))
+
+    @overload
+    async def call_async(self, prompt: Prompt | None, **arguments: Unpack[CallArguments]) -> Response[OutputT_co]: ...
+    @overload
+    async def call_async(
+        self, prompt: Prompt | None, *, output_type: TypeForm[T] | None, **arguments: Unpack[CallArguments]
+    ) -> Response[T]: ...
+    async def call_async(
+        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Any
+    ) -> Response[Any]:
+        """Run to the end and return the response; raises like `call`."""
+        return await _finish(self.stream(prompt, session=session, deps=deps, **overrides))
+
+    @overload
+    def stream(self, prompt: Prompt | None, **arguments: Unpack[CallArguments]) -> Run[OutputT_co]: ...
+    @overload
+    def stream(
+        self, prompt: Prompt | None, *, output_type: TypeForm[T] | None, **arguments: Unpack[CallArguments]
+    ) -> Run[T]: ...
+    def stream(
+        self, prompt: Prompt | None, *, session: str | None = None, deps: Any = None, **overrides: Any
+    ) -> Run[Any]:
+        """A run to read while it happens.
+
+        `prompt` is text, a message, its parts or several messages; None goes on with the session as it is. `session`
+        names the conversation that is continued and added to. `deps` is anything the tools need (`ToolContext.deps`).
+        Other keywords replace the agent's settings for this run, `output_type` among them.
+        Raises `UsageError` for settings that cannot work; nothing is sent before the run is read.
+        """
+        settings = override(self.settings, overrides) if overrides else self.settings
+        check_session(session)
+        messages = prompt_messages(prompt, has_session=session is not None)
+        run_id = f"run_{uuid.uuid4().hex[:24]}"
+        origin = Origin(
+            run_id=run_id,
+            root_run_id=run_id,
+            agent=self.name,
+            agent_kind=self.kind,
+            path=(self.name,),
+            session_id=session or "",
+        )
+        plan = self._plan(settings, deps)
+        return Run(run_id, partial(open_run, plan, origin, messages), plan.asked.rule)
+
+    @overload
+    def resume(self, decisions: Sequence[Decision], **arguments: Unpack[ResumeArguments]) -> Response[OutputT_co]: ...
+    @overload
+    def resume(
+        self, decisions: Sequence[Decision], *, output_type: TypeForm[T] | None, **arguments: Unpack[ResumeArguments]
+    ) -> Response[T]: ...
+    def resume(
+        self,
+        decisions: Sequence[Decision],
+        *,
+        session: str | None = None,
+        run_id: str = "",
+        recover: bool = False,
+        deps: Any = None,
+        **overrides: Any,
+    ) -> Response[Any]:
+        """Go on with a suspended run and return what it comes to; blocks. See `resume_stream`."""
+        run = self.resume_stream(decisions, session=session, run_id=run_id, recover=recover, deps=deps, **overrides)
+        return run_sync(lambda: _finish(run))
+
+    @overload
+    async def resume_async(
+        self, decisions: Sequence[Decision], **arguments: Unpack[ResumeArguments]
+    ) -> Response[OutputT_co]: ...
+    @overload
+    async def resume_async(
+        self, decisions: Sequence[Decision], *, output_type: TypeForm[T] | None, **arguments: Unpack[ResumeArguments]
+    ) -> Response[T]: ...
+    async def resume_async(
+        self,
+        decisions: Sequence[Decision],
+        *,
+        session: str | None = None,
+        run_id: str = "",
+        recover: bool = False,
+        deps: Any = None,
+        **overrides: Any,
+    ) -> Response[Any]:
+        """Go on with a suspended run and return what it comes to. See `resume_stream`."""
+        return await _finish(
+            self.resume_stream(decisions, session=session, run_id=run_id, recover=recover, deps=deps, **overrides)
+        )
+
+    @overload
+    def resume_stream(self, decisions: Sequence[Decision], **arguments: Unpack[ResumeArguments]) -> Run[OutputT_co]: ...
+    @overload
+    def resume_stream(
+        self, decisions: Sequence[Decision], *, output_type: TypeForm[T] | None, **arguments: Unpack[ResumeArguments]
+    ) -> Run[T]: ...
+    def resume_stream(
+        self,
+        decisions: Sequence[Decision],
+        *,
+        session: str | None = None,
+        run_id: str = "",
+        recover: bool = False,
+        deps: Any = None,
+        **overrides: Any,
+    ) -> Run[Any]:
+        """The next segment of a run that waits for a person: same run id, event numbers go on.
+
+        `decisions` are about all of what waits or some of it; the model is asked again when every call of the round
+        has its result. The run is the one that waits in `session`, or `run_id` for a run without a session; this
+        works in any process that has the agent's store. When the run is first read, `DecisionError` is raised if
+        nothing waits or a decision may not stand; then nothing has changed. Without decisions only what has expired is
+        settled.
+
+        A run whose process died while it went on is refused (`running`), since it cannot be told from one that still
+        goes on. `recover=True` says that it died: calls that had not begun are run, calls that were running are run
+        again if their tool's effect is `read` or `idempotent`, and end `unknown` if it is `write`.
+        """
+        check_session(session)
+        if session is None and not run_id:
+            raise UsageError("Say which run goes on: session=... or run_id=...")
+        settings = override(self.settings, overrides) if overrides else self.settings
+        plan = self._plan(settings, deps)
+        target = Target(session or "", run_id, check_decisions(decisions), recover)
+        return Run(run_id, partial(open_resumed, plan, target), plan.asked.rule)
+
+    def _plan(self, settings: Settings, deps: Any) -> RunPlan:
+        return RunPlan(
+            settings=settings,
+            asked=ask_for_output(settings),
+            store=self.store,
+            keeps_events=self._logs or settings.may_wait,
+            context=copy_context(),
+            deps=deps,
+        )
+
+    async def load_session(self, session: str) -> Session:
+        """The conversation as it stands, the turn of a run that waits for a person included. Raises `StoreError`."""
+        return await load_session(self.store, session)
+
+    @property
+    def keeps_events(self) -> bool:
+        """Whether runs are written to the store's event log: yes if the agent was given a store."""
+        return self._logs
+
+    async def aclose(self) -> None:
+        """Close the store; the agent is not used after that."""
+        await self.store.aclose()
+
+
+async def _finish(run: Run[T]) -> Response[T]:
+    async with run:
+        return await run.response()
