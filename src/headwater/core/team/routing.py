@@ -102,7 +102,8 @@ class TeamState(msgspec.Struct, frozen=True):
     `task` is what the run was asked, `history` the team's conversation before it. `done` are nodes in the order in
     which they ended, `running` those that go on (one that waits for a person among them), `turns` the supervisor's,
     `notes` everything noted by the protocol and through team tools, in order. `has_supervisor` says whether the team
-    has a model, `calls_tools` whether that model's endpoint takes tools.
+    has a model, `calls_tools` whether that model's endpoint takes tools, `asking` whether it takes a turn just now:
+    until that has ended, it cannot be asked again.
     """
 
     task: tuple[Message, ...]
@@ -115,6 +116,7 @@ class TeamState(msgspec.Struct, frozen=True):
     handoffs: tuple[Passed, ...] = ()
     has_supervisor: bool = False
     calls_tools: bool = True
+    asking: bool = False
 
     def noted(self, name: str) -> tuple[Note, ...]:
         """The notes of this name, in order."""
@@ -189,20 +191,33 @@ class HandOff(msgspec.Struct, frozen=True):
     memo: str = ""
 
 
+class Stop(msgspec.Struct, frozen=True):
+    """Cancel these running nodes, such as the losers of a race, and go on without them.
+
+    Each comes to `done` as `cancelled`, or with the answer that was there first. One that is over is left alone.
+    """
+
+    node_ids: tuple[str, ...]
+
+
 class Finish(msgspec.Struct, frozen=True):
-    """End the team's run. What still runs is cancelled first; calls of the supervisor's that are open are closed."""
+    """End the team's run. What still runs is cancelled first; calls of the supervisor's that are open are closed.
+
+    `member` says whose answer it is, if it is one member's: the team's message in the session then names that agent.
+    """
 
     text: str
     outcome: Outcome = Outcome.COMPLETED
     error: ErrorInfo | None = None
     output: Any = None
+    member: str = ""
 
 
 class Wait(msgspec.Struct, frozen=True):
     """Nothing new: wait for what runs. A protocol that waits while nothing runs fails its team."""
 
 
-Move: TypeAlias = RunMembers | AskSupervisor | AnswerCall | HandOff | Note | Finish | Wait
+Move: TypeAlias = RunMembers | AskSupervisor | AnswerCall | HandOff | Note | Stop | Finish | Wait
 Moves: TypeAlias = Move | tuple[Move, ...]
 """Several moves are made in order; the protocol is asked again after the last."""
 
