@@ -110,9 +110,10 @@ class ToolArgumentsError(HeadwaterError):
 class DecisionError(HeadwaterError):
     """A decision about a waiting call may not stand; nothing was changed.
 
-    `kind` is `unknown_call`, `already_decided`, `digest_mismatch`, `invalid_arguments`, `unknown_run` (nothing waits
-    there), `nothing_decided` (no decision was given and nothing has expired), `pending` (a new prompt was refused
-    because something waits) or `running` (the run goes on in another process, or its process died: see `recover`).
+    `kind` is `unknown_call`, `already_decided`, `digest_mismatch`, `invalid_arguments`, `invalid_answer` (it does not
+    fit the question), `unknown_run` (nothing waits there), `nothing_decided` (no decision was given and nothing has
+    expired), `pending` (a new prompt was refused because something waits) or `running` (the run goes on in another
+    process, or its process died: see `recover`).
     """
 
     def __init__(self, message: str, *, kind: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -11,10 +11,13 @@ from headwater.chat.events import CallArguments, CallName, CallOpen, Finish, Mod
 from headwater.core.answer import OutputRule
 from headwater.core.budget import Budget
 from headwater.core.context.policy import ContextSetup
+from headwater.core.decisions import Decision, settle_decisions
 from headwater.core.loops import LoopGuard
 from headwater.core.outbox import RunConfig
 from headwater.core.plan import Plan
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
+from headwater.core.record import rebuild
+from headwater.core.round import Numbering
 from headwater.core.run import RunMachine
 from headwater.core.signals import (
     CallModel,
@@ -26,6 +29,7 @@ from headwater.core.signals import (
     ModelEnded,
     ModelFailed,
     ModelSaid,
+    Resume,
     SetDeadline,
     Signal,
     Start,
@@ -35,7 +39,7 @@ from headwater.core.signals import (
     ToolEnded,
 )
 from headwater.errors import ErrorInfo
-from headwater.events import AgentEvent, AgentKind, FinishReason, Origin, ToolStatus
+from headwater.events import AgentEvent, AgentKind, FinishReason, Origin, ToolStatus, decode_event, encode_event
 from headwater.messages import Message, Usage, user
 from headwater.tools.outcome import ToolOutcome
 from headwater.tools.tool import Tool
@@ -78,6 +82,10 @@ class Job(msgspec.Struct):
     signals: list[Signal]
 
 
+Outcomes: TypeAlias = ToolOutcome | Callable[[StartTool], ToolOutcome]
+"""What a tool comes to, always the same or by the attempt."""
+
+
 class Simulation:
     """Feeds one machine. `turns` are the model's answers, one a request; `tools_say` maps tool names to outcomes."""
 
@@ -86,7 +94,7 @@ class Simulation:
         turns: Sequence[Turn],
         tools: Sequence[Tool[..., Any] | Callable[..., Any]] = (),
         *,
-        outcomes: dict[str, ToolOutcome] | None = None,
+        outcomes: Mapping[str, Outcomes] | None = None,
         limits: Limits = DEFAULT_LIMITS,
         retry: Retry = DEFAULT_RETRY,
         prefix: Sequence[Message] = (),
@@ -167,6 +175,7 @@ class Simulation:
             case StartTool(call_id=call_id, attempt=attempt, tool=tool):
                 self.started.append(command)
                 outcome = self.outcomes.get(tool.name, ToolOutcome(status=ToolStatus.OK, text=f"{tool.name} says so"))
+                outcome = outcome(command) if callable(outcome) else outcome
                 self.jobs.append(Job(f"tool {call_id} {attempt}", [ToolEnded(call_id, attempt, outcome)]))
             case StopTool(call_id=call_id, attempt=attempt):
                 self.stopped.append(command)
@@ -181,6 +190,17 @@ class Simulation:
 
     def start(self, prompt: str = "Go.", plan: Plan | None = None) -> None:
         self.send(Start((user(prompt),), plan=plan))
+
+    def resume(self, *decisions: Decision) -> None:
+        """Go on in a new machine, made from what the log says; the decisions have to stand."""
+        log = [decode_event(encode_event(event)) for event in self.events]
+        record = rebuild(log)
+        tools = self.machine.config.tools
+        over = [name for part in record.calls.values() for name in (part.call_id, part.id)]
+        settled = settle_decisions(decisions, record.pending, over, tools, self.now)
+        self.jobs = []
+        self.machine = RunMachine(self.machine.config, Numbering(log[-1].seq), record)
+        self.send(Resume(tuple(settled)))
 
     def step(self, choose: Callable[[int], int] = lambda n: 0) -> bool:
         """Send the next signal of one of the jobs; false when there is none."""

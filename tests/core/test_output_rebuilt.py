@@ -11,6 +11,7 @@ from headwater.chat.events import ModelEvent
 from headwater.core.answer import OutputRule
 from headwater.core.policy import Limits, Retry
 from headwater.core.record import AskModel, EndRun, rebuild
+from headwater.core.response import response_of
 from headwater.core.signals import Cancel
 from headwater.errors import ErrorInfo
 from headwater.events import ActionStartEvent, FinishReason, Outcome, ReasonStartEvent, RunEndEvent
@@ -103,7 +104,7 @@ def test_any_answers_lead_where_the_log_says(
         elif isinstance(event, RunEndEvent) and cancel_at is None:
             step = before.next_step(rules)
             assert step == EndRun(event.outcome, event.error)
-            assert before.response(event.origin, rules, event.outcome, event.error) == event.response
+            assert response_of(before, event.origin, rules, event.outcome, event.error) == event.response
         elif isinstance(event, ActionStartEvent):
             assert before.acting is None
     if end.outcome in (Outcome.COMPLETED, Outcome.LIMIT):

@@ -25,6 +25,7 @@ from headwater.events import (
     Outcome,
     PlanEvent,
     PlanStage,
+    Question,
     ReasonDeltaEvent,
     ReasonDiscardEvent,
     ReasonEndEvent,
@@ -103,7 +104,9 @@ TASK = HITLTask(
     created_at=1764500000.5,
     expires_at=1764600000.0,
     path=("analyst",),
+    schema={"type": "boolean"},
 )
+QUESTION = Question("Where?", {"enum": ["北京", "上海"]}, 1, "no such city")
 RESPONSE = Response(
     text="It rains.",
     outcome=Outcome.LIMIT,
@@ -160,10 +163,14 @@ def full() -> list[AgentEvent]:
         ActionEndEvent(*head(), ("r1c1", "r1c2")),
         ToolCallStartEvent(*head(), "r1c1", "weather", {"city": "北京"}, 2, True),
         ToolProgressEvent(*head(), "r1c1", {"percent": 50, "note": None}),
-        ToolCallEndEvent(*head(), "r1c1", "weather", ToolStatus.TIMEOUT, "too slow", 2, False, (MEDIA,), ERROR, 0.25),
+        ToolCallEndEvent(
+            *(*head(), "r1c1", "weather", ToolStatus.TIMEOUT, "too slow", 2, False, (MEDIA,), ERROR, 0.25),
+            question=QUESTION,
+            pending=(TASK,),
+        ),
         PlanEvent(*head(), PlanStage.REVISE, ("look", "tell"), 1, "r1c1"),
         HITLPendingEvent(*head(), (TASK,)),
-        HITLDecidedEvent(*head(), "r1c1", "approve", {"city": "上海"}, "go on", "ann"),
+        HITLDecidedEvent(*head(), "r1c1", "approve", {"city": "上海"}, "go on", "ann", ["a", 1]),
         NodeStartEvent(*head(0, TEAM), "n1", "looker", "run_2", 2),
         NodeEndEvent(*head(0, TEAM), "n1", "looker", "run_2", Outcome.FAILED, 2, ERROR),
         HandoffEvent(*head(0, TEAM), "looker", "writer", "write it up"),

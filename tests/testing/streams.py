@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headwater.events import AgentEvent, AgentKind, FinishReason, Outcome, ToolStatus
+import msgspec
+
+from headwater.events import ActionEndEvent, AgentEvent, AgentKind, FinishReason, Outcome, Question, ToolStatus
 from headwater.messages import Usage
 from tests.testing.tape import USAGE, Tape
 
@@ -170,6 +172,82 @@ def suspended() -> list[AgentEvent]:
     return tape.events
 
 
+QUESTION = Question("Which?", {"type": "string"})
+
+
+def asked() -> list[AgentEvent]:
+    """A tool asks beside one that waits for approval; the question is answered first, and another follows."""
+    tape = Tape()
+    run = tape.run()
+    run.start()
+    run.reason()
+    run.call("c1", "ask", "{}", args={})
+    run.call("c2", "write", "{}", args={})
+    run.reasoned(FinishReason.TOOL_CALLS)
+    run.action("c1")
+    run.tool("c1", "ask")
+    run.asks("c1", "ask", QUESTION)
+    run.put(ActionEndEvent(*run.head(), ()))
+    run.pending("c2", c1=QUESTION)
+    run.end(Outcome.SUSPENDED)
+    run.start(resumed=True)
+    run.decided("c1", "answer", "this")
+    run.action("c1")
+    run.tool("c1", "ask", attempt=2)
+    again = msgspec.structs.replace(QUESTION, number=1)
+    run.asks("c1", "ask", again, attempt=2)
+    run.put(ActionEndEvent(*run.head(), ()))
+    run.pending("c2", c1=again)
+    run.end(Outcome.SUSPENDED)
+    run.start(resumed=True)
+    run.decided("c2")
+    run.decided("c1", "answer", "that")
+    run.action()
+    run.tool("c1", "ask", attempt=3)
+    run.tool("c2", "write")
+    run.tooled("c2", "write")
+    run.tooled("c1", "ask", attempt=3)
+    run.acted()
+    run.answer("Done.")
+    return tape.events
+
+
+def inside() -> list[AgentEvent]:
+    """An agent that is a tool has to wait: its task is told by its own run, and the call opens again with it."""
+    tape = Tape()
+    run = tape.run()
+    run.start()
+    run.reason()
+    run.call("c1", "helper", "{}", args={})
+    run.reasoned(FinishReason.TOOL_CALLS)
+    run.action()
+    run.tool("c1", "helper")
+    child = tape.run("child", run)
+    child.start(cause="c1")
+    child.reason()
+    child.call("c1", "write", "{}", args={})
+    child.reasoned(FinishReason.TOOL_CALLS)
+    child.pending("c1")
+    child.end(Outcome.SUSPENDED)
+    run.holds("c1", "helper", *child.waiting.values())
+    run.put(ActionEndEvent(*run.head(), ()))
+    run.end(Outcome.SUSPENDED)
+    run.start(resumed=True)
+    run.action()
+    run.tool("c1", "helper", attempt=2)
+    child.start(resumed=True, cause="c1")
+    child.decided("c1")
+    child.action()
+    child.tool("c1", "write")
+    child.tooled("c1", "write")
+    child.acted()
+    child.answer("Written.")
+    run.tooled("c1", "helper", attempt=2)
+    run.acted()
+    run.answer("Done.")
+    return tape.events
+
+
 def team() -> list[AgentEvent]:
     """Two members side by side, one of which calls an agent as a tool; the first is resumed after a suspension."""
     tape = Tape()
@@ -235,6 +313,8 @@ LEGAL: list[Callable[[], list[AgentEvent]]] = [
     cancelled,
     failed,
     suspended,
+    asked,
+    inside,
     team,
     limit,
 ]

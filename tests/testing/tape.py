@@ -24,6 +24,7 @@ from headwater.events import (
     NodeStartEvent,
     Origin,
     Outcome,
+    Question,
     ReasonDeltaEvent,
     ReasonDiscardEvent,
     ReasonEndEvent,
@@ -91,6 +92,8 @@ class Run:
         self.calls: list[ToolCallPart] = []
         self.mode: RoundMode = RoundMode.UNKNOWN
         self.message: AssistantMessage | None = None
+        self.waiting: dict[str, HITLTask] = {}
+        self.inside: tuple[HITLTask, ...] = ()
 
     def head(self) -> tuple[int, int, float, Origin, int]:
         seq = len(self.tape.events) + 1
@@ -100,6 +103,7 @@ class Run:
         self.tape.events.append(event)
 
     def start(self, *, resumed: bool = False, cause: str = "") -> None:
+        self.inside = ()
         self.put(RunStartEvent(*self.head(), (user("go"),), resumed, cause))
 
     def end(
@@ -122,6 +126,7 @@ class Run:
             rounds=self.turns if rounds is None else rounds,
             usage=total,
             error=error,
+            pending=(*self.waiting.values(), *self.inside) if outcome is Outcome.SUSPENDED else (),
         )
         self.put(RunEndEvent(*self.head(), outcome, response, total, error))
 
@@ -208,11 +213,29 @@ class Run:
     def custom(self) -> None:
         self.put(CustomEvent(*self.head(), "note", [1]))
 
-    def pending(self, call_id: str) -> None:
-        self.put(HITLPendingEvent(*self.head(), (HITLTask(call_id=call_id, tool_name="w", args={}, digest="d"),)))
+    def asks(self, call_id: str, name: str, question: Question, *, attempt: int = 1) -> None:
+        """The tool's attempt ends with a question."""
+        head = (*self.head(), call_id, name, ToolStatus.SUSPENDED, "waits", attempt)
+        self.put(ToolCallEndEvent(*head, question=question))
 
-    def decided(self, call_id: str) -> None:
-        self.put(HITLDecidedEvent(*self.head(), call_id, "approve"))
+    def holds(self, call_id: str, name: str, *tasks: HITLTask, attempt: int = 1) -> None:
+        """The tool's attempt ends because others wait inside of it."""
+        self.inside = tasks
+        head = (*self.head(), call_id, name, ToolStatus.SUSPENDED, "waits", attempt)
+        self.put(ToolCallEndEvent(*head, pending=tasks))
+
+    def pending(self, *call_ids: str, **questions: Question) -> None:
+        """Calls that wait for approval, and calls that wait for the answer to a question."""
+        for call_id in (*call_ids, *questions):
+            asked = questions.get(call_id)
+            text, schema = (asked.text, asked.schema) if asked is not None else ("", None)
+            task = HITLTask(call_id=call_id, tool_name="w", args={}, digest="d", question=text, schema=schema)
+            self.waiting[call_id] = task
+        self.put(HITLPendingEvent(*self.head(), tuple(self.waiting.values())))
+
+    def decided(self, call_id: str, decision: str = "approve", answer: Any = None) -> None:
+        self.waiting.pop(call_id, None)
+        self.put(HITLDecidedEvent(*self.head(), call_id, decision, answer=answer))
 
     def answer(self, *pieces: str) -> None:
         """A turn that is the answer, and the run's end."""

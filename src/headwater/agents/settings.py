@@ -68,7 +68,7 @@ class Settings(msgspec.Struct, frozen=True):
     @property
     def may_wait(self) -> bool:
         """Whether a run may have to wait for a person."""
-        return self.gate.rule is not None or any(tool.requires_approval for tool in self.tools)
+        return self.gate.rule is not None or any(tool.requires_approval or tool.may_ask for tool in self.tools)
 
     def checked(self) -> Settings:
         """These settings; raises `UsageError` for a value that cannot work."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from headwater.chat.arguments import parse_arguments
 from headwater.core.answer import ACCEPTED, INVALID, PLAN_IS_OPEN, PLAN_UNFINISHED, OutputRule, judge_call, refused
-from headwater.core.decisions import refusal
+from headwater.core.decisions import RUNS, refusal
 from headwater.core.gate import Gate
 from headwater.core.guards import Guards
 from headwater.core.outbox import Outbox, RunConfig
@@ -97,7 +97,7 @@ class Acting:
         progress = False
         for part in calls:
             decided = self._out.record.decided.get(part.call_id)
-            if decided is not None and decided.decision not in ("approve", "always"):
+            if decided is not None and decided.decision not in RUNS:
                 self._close_decided(part, decided)
             elif part.name in self._plan_tools:
                 self._move_plan(part)
@@ -124,15 +124,15 @@ class Acting:
         return progress
 
     def _close_decided(self, part: ToolCallPart, decided: HITLDecidedEvent) -> None:
-        """Close a call as a person decided, without running it."""
-        match decided.decision:
-            case "respond":
-                self._answer(part, decided.comment)
-            case "skip":
-                self._refuse(part, ToolStatus.SKIPPED, refusal(decided.decision, decided.comment), "skipped")
-            case _:
-                text = refusal(decided.decision, decided.comment)
-                self._refuse(part, ToolStatus.DENIED, text, decided.decision)
+        """Close a call as a person decided, without running it (again)."""
+        if decided.decision == "respond":
+            self._answer(part, decided.comment)
+            return
+        text = refusal(decided.decision, decided.comment, self._out.record.waiting.questions.get(part.call_id))
+        if decided.decision == "skip":
+            self._refuse(part, ToolStatus.SKIPPED, text, "skipped")
+        else:
+            self._refuse(part, ToolStatus.DENIED, text, decided.decision)
 
     def _move_plan(self, part: ToolCallPart) -> None:
         """A call of a plan tool is done here and now: the plan is a value, and nothing outside has a part in it."""
@@ -213,7 +213,8 @@ class Acting:
         if tool.serial:
             self._serial = key
         out.emit(ToolCallStartEvent(*out.head(), call_id, tool.name, args, attempt, eager))
-        out.commands.append(StartTool(call_id, attempt, out.record.round, tool, arguments))
+        answers = out.record.waiting.answers.get(call_id, ())
+        out.commands.append(StartTool(call_id, attempt, out.record.round, tool, arguments, answers))
 
     # -- what running attempts say ------------------------------------------------------------------------------
 
@@ -247,6 +248,8 @@ class Acting:
                 outcome.media,
                 outcome.error,
                 outcome.duration,
+                outcome.question,
+                outcome.pending,
             )
         )
         return True

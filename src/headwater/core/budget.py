@@ -27,6 +27,7 @@ from headwater.events import (
     RunStartEvent,
     ToolCallEndEvent,
     ToolCallStartEvent,
+    ToolStatus,
 )
 from headwater.messages import AssistantMessage, Usage
 
@@ -186,6 +187,8 @@ class Spent(msgspec.Struct, frozen=True):
                 return spent if error is None else spent._told(error)
             case ToolCallStartEvent():
                 return replace(self, tool_calls=self.tool_calls + 1)
+            case ToolCallEndEvent(status=ToolStatus.SUSPENDED):
+                return replace(self, tool_calls=self.tool_calls - 1)  # it counts when it comes to its result
             case ToolCallEndEvent(executed=False, error=error):
                 spent = replace(self, tool_calls=self.tool_calls - 1)
                 return spent if error is None else spent._told(error)

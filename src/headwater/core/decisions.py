@@ -13,12 +13,14 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from headwater.errors import DecisionError, ToolArgumentsError, UsageError
-from headwater.events import HITLTask
+from headwater.events import HITLTask, Origin, Question
+from headwater.messages import ToolCallPart
+from headwater.tools.check import answer_problem
 from headwater.tools.tool import Tool
 
 
 class Approve(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decision", tag="approve"):
-    """Run the call; with `args` it runs with these instead, and the history shows them."""
+    """Run the call; with `args` it runs with these instead, and the history shows them. To a yes/no question: yes."""
 
     call_id: str
     args: dict[str, Any] | None = None
@@ -28,7 +30,7 @@ class Approve(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decisi
 
 
 class Reject(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decision", tag="reject"):
-    """Do not run the call; `message` tells the model why."""
+    """Do not run the call, or do not answer its question: it ends there. `message` tells the model why."""
 
     call_id: str
     message: str = ""
@@ -37,7 +39,7 @@ class Reject(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decisio
 
 
 class Skip(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decision", tag="skip"):
-    """Leave the call out: neither right nor wrong, just not now."""
+    """Leave the call out, or its question unanswered: neither right nor wrong, just not now."""
 
     call_id: str
     message: str = ""
@@ -46,12 +48,17 @@ class Skip(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decision"
 
 
 class Respond(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decision", tag="respond"):
-    """The person's text is the call's result, or the answer to the tool's question."""
+    """The person's text is the call's result, or the answer to the tool's question.
+
+    An answer may also be given as a JSON `value`. Text answers a question that asks for text; for any other it is read
+    as JSON.
+    """
 
     call_id: str
-    text: str
+    text: str = ""
     digest: str = ""
     by: str = ""
+    value: Any = msgspec.UNSET
 
 
 class Always(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="decision", tag="always"):
@@ -87,27 +94,63 @@ class Allowed(msgspec.Struct, frozen=True, omit_defaults=True):
         return name == self.tool and (self.args is None or self.args == args)
 
 
+RUNS = ("approve", "always", "answer")
+"""Decisions after which the call is run."""
+
 DISMISSED = "The user went on with something else instead of deciding, so the call was not run."
 EXPIRED = "Nobody decided in time, so the call was not run."
 REJECTED = "A person refused this call, so it was not run."
 SKIPPED = "A person chose to skip this call, so it was not run."
 
 
-def refusal(decision: str, comment: str) -> str:
-    """What the model is told of a call that was not let run: that it was refused, and the reason if there is one."""
-    said = {"reject": REJECTED, "skip": SKIPPED}.get(decision)
-    if said is None:
-        return comment
+def refusal(decision: str, comment: str, question: Question | None = None) -> str:
+    """What the model is told of a call that was not let run, or whose `question` was not answered: that it was refused,
+    and the reason if there is one."""
+    if question is None:
+        said = {"reject": REJECTED, "skip": SKIPPED}.get(decision)
+        if said is None:
+            return comment
+    else:
+        said = f"The call asked a person ({question.text}) and went no further: {_UNANSWERED[decision]}."
+        comment = comment if decision in ("reject", "skip") else ""
     return f"{said} Reason: {comment}" if comment else said
 
 
-DecisionName = Literal["approve", "reject", "skip", "respond", "always", "expired", "dismissed"]
+_UNANSWERED = {
+    "reject": "the answer was refused",
+    "skip": "the person chose to skip it",
+    "expired": "nobody answered in time",
+    "dismissed": "the user went on with something else instead of answering",
+}
+
+DecisionName = Literal["approve", "reject", "skip", "respond", "always", "answer", "expired", "dismissed"]
 
 
-def digest_of(run_id: str, call_id: str, args: dict[str, Any]) -> str:
-    """Binds a decision to what was shown: 16 hex digits over run, call and arguments."""
-    shown = msgspec.json.encode([run_id, call_id, args], order="deterministic")
-    return hashlib.sha256(shown).hexdigest()[:16]
+def digest_of(run_id: str, call_id: str, args: dict[str, Any], question: Question | None = None) -> str:
+    """Binds a decision to what was shown: 16 hex digits over run, call, arguments and, if there is one, question."""
+    shown = [run_id, call_id, args] if question is None else [run_id, call_id, args, question]
+    return hashlib.sha256(msgspec.json.encode(shown, order="deterministic")).hexdigest()[:16]
+
+
+def task_of(
+    part: ToolCallPart, question: Question | None, origin: Origin, now: float, expires_in: float | None
+) -> HITLTask:
+    """What a person is shown of a call, from `now` on (Unix seconds) for `expires_in` seconds (None: without end)."""
+    args = part.args or {}
+    task = HITLTask(
+        call_id=part.call_id,
+        tool_name=part.name,
+        args=args,
+        digest=digest_of(origin.run_id, part.call_id, args, question),
+        id=part.id,
+        created_at=now,
+        expires_at=None if expires_in is None else now + expires_in,
+        path=origin.path,
+    )
+    if question is None:
+        return task
+    text = f"{question.text} ({question.problem})" if question.problem else question.text
+    return msgspec.structs.replace(task, question=text, schema=question.schema)
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -119,6 +162,7 @@ class Decided(msgspec.Struct, frozen=True):
     comment: str = ""
     by: str = ""
     allowed: Allowed | None = None
+    answer: Any = None
 
 
 def settle_decisions(
@@ -166,6 +210,8 @@ def _task(name: str, waiting: Mapping[str, HITLTask], over: Sequence[str]) -> HI
 
 
 def _settle(decision: Decision, task: HITLTask, tools: Mapping[str, Tool[..., Any]]) -> Decided:
+    if task.schema is not None and not isinstance(decision, Reject | Skip):
+        return _answered(decision, task, task.schema)
     match decision:
         case Approve(args=args, comment=comment, by=by):
             return Decided(task.call_id, "approve", _checked(task, args, tools), comment, by)
@@ -176,8 +222,43 @@ def _settle(decision: Decision, task: HITLTask, tools: Mapping[str, Tool[..., An
             return Decided(task.call_id, "reject", task.args, message, by)
         case Skip(message=message, by=by):
             return Decided(task.call_id, "skip", task.args, message, by)
-        case Respond(text=text, by=by):
+        case Respond(text=text, by=by, value=value):
+            if value is not msgspec.UNSET:
+                text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
             return Decided(task.call_id, "respond", task.args, text, by)
+
+
+def _answered(decision: Approve | Always | Respond, task: HITLTask, schema: dict[str, Any]) -> Decided:
+    """The answer to the question of a call; raises `DecisionError` if it does not fit."""
+    comment = ""
+    match decision:
+        case Respond(value=value) if value is not msgspec.UNSET:
+            answers = [value]
+        case Respond(text=text):
+            answers = [text, *_read(text)]
+        case Approve(args=None, comment=comment) if schema.get("type") == "boolean":
+            answers = [True]
+        case _:
+            raise DecisionError(
+                f"The call {task.call_id!r} waits for the answer to a question ({task.question}), not for an approval: "
+                "decide with Respond, Reject or Skip.",
+                kind="invalid_answer",
+            )
+    problems = [answer_problem(answer, schema) for answer in answers]
+    if "" not in problems:
+        raise DecisionError(
+            f"The answer to the question of {task.call_id!r} ({task.question}) does not fit: {problems[-1]}",
+            kind="invalid_answer",
+        )
+    answer = answers[problems.index("")]
+    return Decided(task.call_id, "answer", task.args, comment, decision.by, answer=answer)
+
+
+def _read(text: str) -> list[Any]:
+    try:
+        return [msgspec.json.decode(text)]
+    except msgspec.MsgspecError:
+        return []
 
 
 def _checked(task: HITLTask, args: dict[str, Any] | None, tools: Mapping[str, Tool[..., Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from headwater.core.budget import Budget, Spent
+from headwater.core.decisions import RUNS
 from headwater.core.loops import LoopGuard
 from headwater.core.record import AskHuman, AskModel, NextStep, OpenAction, RunCalls, RunRecord
 from headwater.errors import ErrorInfo
@@ -97,7 +98,7 @@ class Guards:
 
     def _runs(self, part: ToolCallPart) -> bool:
         decided = self._record.decided.get(part.call_id)
-        if decided is not None and decided.decision not in ("approve", "always"):
+        if decided is not None and decided.decision not in RUNS:
             return False
         return part.args is not None and part.name in self._tools
 

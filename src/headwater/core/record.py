@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headwater.core.answer import AGAIN, PLAN_UNFINISHED, OutputRule, Unfit, judge_answer, judge_message, own_ends
+from headwater.core.answer import AGAIN, PLAN_UNFINISHED, OutputRule, Unfit, judge_answer, judge_message
 from headwater.core.budget import Spent
 from headwater.core.context.fold import ContextFold
 from headwater.core.plan import Plan
@@ -25,6 +25,7 @@ from headwater.core.steps import (
     RunCalls,
     Wait,
 )
+from headwater.core.waiting import Waiting
 from headwater.errors import ErrorInfo
 from headwater.events import (
     ActionEndEvent,
@@ -37,14 +38,12 @@ from headwater.events import (
     HITLDecidedEvent,
     HITLPendingEvent,
     HITLTask,
-    Origin,
     Outcome,
     PlanEvent,
     ReasonDeltaEvent,
     ReasonDiscardEvent,
     ReasonEndEvent,
     ReasonStartEvent,
-    Response,
     RunEndEvent,
     RunStartEvent,
     ToolArgsDeltaEvent,
@@ -88,9 +87,7 @@ class RunRecord:
         self.ends: dict[str, ToolCallEndEvent] = {}
         self.acting: tuple[str, ...] | None = None
         """Call ids of the action that is open."""
-        self.pending: dict[str, HITLTask] = {}
-        """What waits for a person, by call id."""
-        self.decided: dict[str, HITLDecidedEvent] = {}
+        self.waiting = Waiting()
         self.plan: Plan | None = None
         self._asked_to_finish = False
         self.starts: dict[str, ToolCallStartEvent] = {}
@@ -105,9 +102,23 @@ class RunRecord:
         self.is_reasoning = False
         self.context = ContextFold()
         self._acted: set[str] = set()
-        self._asked: set[str] = set()
         self.judged: dict[str, Judged] = {}
         """Answers of this round, each judged once: by call id, `""` for the text."""
+
+    @property
+    def pending(self) -> dict[str, HITLTask]:
+        """What this run waits for a person about, by call id."""
+        return self.waiting.pending
+
+    @property
+    def decided(self) -> dict[str, HITLDecidedEvent]:
+        """The last decision about each call of the round."""
+        return self.waiting.decided
+
+    @property
+    def open_calls(self) -> tuple[ToolCallPart, ...]:
+        """The calls of the round that no action has brought to a result, in call order."""
+        return tuple(part for call_id, part in self.calls.items() if call_id not in self._acted)
 
     def apply(self, event: AgentEvent) -> None:
         """Take the next event of this run; events of other runs must not be given."""
@@ -116,8 +127,8 @@ class RunRecord:
         match event:
             case RunStartEvent(input=messages, plan=steps, plan_index=index):
                 self.context.apply(event)
+                self.waiting.apply(event)
                 self.outcome = None
-                self._asked = set()
                 self.messages.extend(messages)
                 if steps:
                     self.plan = Plan(steps, index)
@@ -148,9 +159,11 @@ class RunRecord:
                 self.ends.pop(call_id, None)
             case ToolCallEndEvent(call_id=call_id):
                 self.running.discard(call_id)
+                self.waiting.apply(event)
                 if event.status is not ToolStatus.SUSPENDED:  # which is no result: there will be another attempt
                     self.ends[call_id] = event
             case ActionStartEvent(calls=calls):
+                self.waiting.apply(event)
                 self.acting = tuple(part.call_id for part in calls)
             case ActionEndEvent(calls=call_ids):
                 self.acting = None
@@ -160,11 +173,11 @@ class RunRecord:
                     self.messages.extend(self._result(call_id) for call_id in self.calls)
             case PlanEvent(steps=steps, index=index):
                 self.plan = Plan(steps, index)
-            case HITLPendingEvent(tasks=tasks):
-                self.pending = {task.call_id: task for task in tasks}
-                self._asked = set(self.pending)
+            case HITLPendingEvent():
+                self.waiting.apply(event)
             case HITLDecidedEvent():
-                self._decide(event)
+                self.waiting.apply(event)
+                self._edit(event)
             case ContextSizeEvent() | ContextSummaryEvent():
                 self.context.apply(event)
             case RunEndEvent(outcome=outcome):
@@ -193,10 +206,9 @@ class RunRecord:
         for part in event.message.calls:
             if event.finish_reason is FinishReason.ERROR or self.is_void(part):
                 self.ends.pop(part.call_id, None)
+                self.waiting.forget(part.call_id)
 
-    def _decide(self, event: HITLDecidedEvent) -> None:
-        self.pending.pop(event.call_id, None)
-        self.decided[event.call_id] = event
+    def _edit(self, event: HITLDecidedEvent) -> None:
         part = self.calls.get(event.call_id)
         if part is None or event.args is None or event.args == part.args:
             return
@@ -220,10 +232,8 @@ class RunRecord:
         self.running = set()
         self.ends = {}
         self.acting = None
-        self.pending = {}
-        self.decided = {}
+        self.waiting = Waiting()
         self._acted = set()
-        self._asked = set()
         self.judged = {}
 
     def _result(self, call_id: str) -> ToolMessage:
@@ -253,18 +263,20 @@ class RunRecord:
         if turn is None or turn.round != self.round:
             return AskModel(max(self.round, 1), self._offers_tools(max(self.round, 1), rules))
         if self.acting is not None:
-            waiting = [self.calls[c] for c in self.acting if c not in self.ends and c not in self.running]
-            if waiting:
-                return RunCalls(tuple(waiting))
+            settled = (self.ends, self.running, self.waiting.parked)
+            ready = tuple(self.calls[c] for c in self.acting if not any(c in calls for calls in settled))
+            if ready:
+                return RunCalls(ready)
             return Wait() if self.running else CloseAction()
-        left = [part for call_id, part in self.calls.items() if call_id not in self._acted]
+        left = self.open_calls
         if left:
             ready = tuple(part for part in left if self._may_run(part, rules))
             if ready:
                 return OpenAction(ready)
-            if self._asked.issuperset(part.call_id for part in left):
+            asked = self.waiting.for_person(part.call_id for part in left)
+            if self.waiting.has_asked(asked):
                 return EndRun(Outcome.SUSPENDED)
-            return AskHuman(tuple(left))
+            return AskHuman(tuple(self.calls[call_id] for call_id in asked))
         if turn.finish_reason is FinishReason.CANCELLED:
             return EndRun(Outcome.CANCELLED, turn.error)
         if turn.finish_reason is FinishReason.ERROR:
@@ -290,8 +302,10 @@ class RunRecord:
 
     def _may_run(self, part: ToolCallPart, rules: Rules) -> bool:
         """Whether a call needs no decision any more. What was asked about waits, whatever the rules say by now; what
-        has begun needs none."""
+        has begun needs none, unless its last attempt was suspended."""
         call_id = part.call_id
+        if call_id in self.waiting.parked:
+            return False
         if call_id in self.decided or call_id in self.running or call_id in self.ends:
             return True
         return call_id not in self.pending and not rules.waits(part)
@@ -331,41 +345,6 @@ class RunRecord:
         # A call has its result; after a text a message says what was wrong.
         told = () if self.calls else (answer.message(rule.tool_name if offers_tools else ""),)
         return AskModel(self.round + 1, offers_tools, AGAIN, told)
-
-    def answer(self, rules: Rules) -> Valid | None:
-        """The answer that the last turn came to, if `output` is set and it fits."""
-        answer = judge_answer(self, rules, rules.output) if rules.output is not None else None
-        return answer if isinstance(answer, Valid) else None
-
-    def response(self, origin: Origin, rules: Rules, outcome: Outcome, error: ErrorInfo | None) -> Response:
-        """What the run comes to if it ends now with `outcome`."""
-        message = self.last_turn.message if self.last_turn is not None else None
-        direct = self.direct_texts(rules) if outcome is Outcome.COMPLETED else []
-        answer = message.text if message is not None and self._is_answer(message) else ""
-        output = None
-        if rules.output is not None and outcome in (Outcome.COMPLETED, Outcome.LIMIT, Outcome.FAILED):
-            own = own_ends(self, rules.output)
-            answer = answer or (self.calls[own[0].call_id].arguments if own else "")
-            result = self.answer(rules) if outcome is not Outcome.FAILED else None
-            output = result.json if result is not None else None
-        return Response(
-            text="\n\n".join(direct) or answer,
-            outcome=outcome,
-            run_id=origin.run_id,
-            session_id=origin.session_id,
-            message=message,
-            rounds=self.turns,
-            usage=self.usage,
-            error=error,
-            output=output,
-            pending=tuple(self.pending.values()) if outcome is Outcome.SUSPENDED else (),
-            plan=self.plan.steps if self.plan is not None else (),
-            plan_index=self.plan.index if self.plan is not None else 0,
-        )
-
-    @staticmethod
-    def _is_answer(message: AssistantMessage) -> bool:
-        return message.interrupted or not message.calls
 
 
 def rebuild(events: Iterable[AgentEvent], run_id: str | None = None) -> RunRecord:

@@ -18,12 +18,13 @@ import msgspec
 
 from headwater.core.acting import Acting
 from headwater.core.context.keeper import ContextKeeper
-from headwater.core.decisions import Allowed, Decided, digest_of
+from headwater.core.decisions import Allowed, Decided, task_of
 from headwater.core.guards import Guards, Stop
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.reasoning import Reasoning
 from headwater.core.record import RunRecord
 from headwater.core.recovery import close_segment
+from headwater.core.response import answer_of, response_of
 from headwater.core.round import Numbering
 from headwater.core.signals import (
     Cancel,
@@ -125,7 +126,7 @@ class RunMachine:
     @property
     def output(self) -> Any:
         """The answer as a value of its type; None if the run came to none that fits."""
-        answer = self.record.answer(self._rules)
+        answer = answer_of(self.record, self._rules)
         return answer.value if answer is not None else None
 
     def send(self, signal: Signal, now: float) -> tuple[list[AgentEvent], list[Command]]:
@@ -200,7 +201,8 @@ class RunMachine:
         self._started = out.now
         out.emit(RunStartEvent(*out.head(0), (), resumed=True))
         for one in decisions:
-            out.emit(HITLDecidedEvent(*out.head(), one.call_id, one.decision, one.args, one.comment, one.by))
+            head = (*out.head(), one.call_id, one.decision, one.args, one.comment, one.by)
+            out.emit(HITLDecidedEvent(*head, one.answer))
             if one.allowed is not None:
                 self._allowed.append(one.allowed)
         if self._allowed:
@@ -245,11 +247,12 @@ class RunMachine:
                     if not progress and self._guards.judge(left, self._out.now) is None:
                         return
                 case CloseAction():
-                    self._out.emit(ActionEndEvent(*self._out.head(), self.record.acting or ()))
+                    settled = tuple(name for name in self.record.acting or () if name in self.record.ends)
+                    self._out.emit(ActionEndEvent(*self._out.head(), settled))
                 case AskHuman(calls=calls) if closing is None:
                     self._out.emit(HITLPendingEvent(*self._out.head(), tuple(self._task(part) for part in calls)))
-                case AskHuman(calls=calls):
-                    self._out.emit(ActionStartEvent(*self._out.head(), calls))
+                case AskHuman() | EndRun(outcome=Outcome.SUSPENDED) if closing is not None:
+                    self._out.emit(ActionStartEvent(*self._out.head(), self.record.open_calls))
                 case Wait():
                     return
                 case AskModel(round=number, offers_tools=offers_tools, again=again, input=messages) if closing is None:
@@ -279,21 +282,12 @@ class RunMachine:
 
     def _task(self, part: ToolCallPart) -> HITLTask:
         """What a person is shown of a call; a task that stood already stays as it was."""
-        known = self.record.pending.get(part.call_id)
+        waiting = self.record.waiting
+        known = waiting.pending.get(part.call_id)
         if known is not None:
             return known
-        origin, now, expires_in = self.config.origin, self._out.now, self.config.expires_in
-        args = part.args or {}
-        return HITLTask(
-            call_id=part.call_id,
-            tool_name=part.name,
-            args=args,
-            digest=digest_of(origin.run_id, part.call_id, args),
-            id=part.id,
-            created_at=now,
-            expires_at=None if expires_in is None else now + expires_in,
-            path=origin.path,
-        )
+        question = waiting.parked.get(part.call_id)
+        return task_of(part, question, self.config.origin, self._out.now, self.config.expires_in)
 
     def _model_failed(self, error: ErrorInfo) -> None:
         if not self._reasoning.is_visible and self._context.tightens(error, self.record.round):
@@ -348,7 +342,7 @@ class RunMachine:
         if self.config.commits:
             record, allowed = self.record, tuple(self._allowed)
             if ending.outcome is Outcome.SUSPENDED:
-                self._out.commands.append(Commit((), tuple(record.pending.values()), allowed, record.plan))
+                self._out.commands.append(Commit((), record.waiting.tasks, allowed, record.plan))
             else:
                 kept = self._context.kept()
                 self._out.commands.append(Commit(tuple(record.messages), (), allowed, record.plan, kept))
@@ -362,6 +356,6 @@ class RunMachine:
     def _end(self, ending: _End) -> None:
         self.ended = True
         outcome, error = ending.outcome, ending.error
-        response = self.record.response(self.config.origin, self._rules, outcome, error)
+        response = response_of(self.record, self.config.origin, self._rules, outcome, error)
         duration = max(0.0, self._out.now - (self._started or self._out.now))
         self._out.emit(RunEndEvent(*self._out.head(0), outcome, response, response.usage, error, duration))

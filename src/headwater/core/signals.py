@@ -15,6 +15,7 @@ from headwater.core.plan import Plan
 from headwater.errors import ErrorInfo
 from headwater.events import HITLTask
 from headwater.messages import Message, Usage
+from headwater.tools.asking import Answer
 from headwater.tools.outcome import ToolOutcome
 from headwater.tools.problems import BoundArguments
 from headwater.tools.tool import Tool
@@ -183,13 +184,14 @@ class CloseModel(msgspec.Struct, frozen=True):
 
 
 class StartTool(msgspec.Struct, frozen=True):
-    """Run one attempt of a call."""
+    """Run one attempt of a call; `answers` are those to the questions that earlier attempts have asked."""
 
     call_id: str
     attempt: int
     round: int
     tool: Tool[..., Any]
     arguments: BoundArguments
+    answers: tuple[Answer, ...] = ()
 
 
 class StopTool(msgspec.Struct, frozen=True):

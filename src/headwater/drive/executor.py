@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
+from headwater.tools.asking import Asking
 from headwater.tools.context import StopFlag, ToolContext, ToolStopped
-from headwater.tools.outcome import ToolOutcome, outcome_of, outcome_of_error
+from headwater.tools.outcome import ToolOutcome, is_suspended, outcome_of, outcome_of_error, without_fault
 from headwater.tools.problems import BoundArguments
 from headwater.tools.stopped import StopReason, given_up_outcome, stopped_outcome
-from headwater.tools.tool import Tool
+from headwater.tools.tool import Tool, asking_refused
 
 THREAD_GRACE = 2.0
 """Seconds that a tool has to end after it was told to stop."""
@@ -88,12 +89,14 @@ class ToolExecution:
         self.exception: BaseException | None = None
         """What the tool raised, for those who want its traceback."""
         self._flag = StopFlag()
+        self._asking = Asking(context.asking.answers, refusal=asking_refused(tool), misplaced=self._misplaced)
         self.context = replace(
             context,
             tool_name=tool.name,
             flag=self._flag,
             on_progress=self._tool_progress,
             on_custom=self._tool_custom,
+            asking=self._asking,
         )
         self._bound = bound
         self._loop = loop
@@ -105,6 +108,7 @@ class ToolExecution:
         self._stop: StopReason | None = None
         self._began = 0.0
         self._loop_thread = 0
+        self._tool_thread = 0
         self._task: asyncio.Task[Any] | None = None
         self._thread: threading.Thread | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -130,7 +134,7 @@ class ToolExecution:
     def start(self) -> None:
         """Begin; returns at once."""
         self._began = self._loop.time()
-        self._loop_thread = threading.get_ident()
+        self._loop_thread = self._tool_thread = threading.get_ident()
         self._executed = True
         if self.tool.timeout is not None:
             self._timer = self._loop.call_later(self.tool.timeout, self.stop, "timeout")
@@ -174,6 +178,7 @@ class ToolExecution:
             self._loop.call_soon(self._settle, outcome_of(value))
 
     def _watch(self, awaitable: Awaitable[Any]) -> None:
+        self._tool_thread = self._loop_thread
         coroutine = awaitable if inspect.iscoroutine(awaitable) else _await(awaitable)
         name = f"headwater-tool-{self.tool.name}"
         self._task = self._loop.create_task(coroutine, name=name, context=self._variables)
@@ -204,6 +209,7 @@ class ToolExecution:
 
     def _thread_main(self) -> None:
         result: Any
+        self._tool_thread = threading.get_ident()
         try:
             value = self._variables.run(self.tool.invoke, self._bound, self.context)
             result = value if inspect.isawaitable(value) else outcome_of(value)
@@ -233,6 +239,17 @@ class ToolExecution:
 
     def _tool_custom(self, name: str, data: Any) -> None:
         self._deliver(self._custom, name, data)
+
+    def _misplaced(self, is_sync: bool) -> str:
+        """Why the tool may not ask a person here and now; empty if it may."""
+        name, here = self.tool.name, threading.get_ident()
+        if self._ended:
+            return f"{name} asked a question after its call had ended: ask before it returns."
+        if here != self._tool_thread:
+            return f"{name} asked a question from another thread than its own: only the tool itself can ask."
+        if not is_sync and here != self._loop_thread:
+            return f"{name} is synchronous, and asked with ask(), which has to be awaited: use ask_sync()."
+        return ""
 
     def _deliver(self, deliver: Callable[..., None], *args: Any) -> None:
         if threading.get_ident() == self._loop_thread:
@@ -291,10 +308,11 @@ class ToolExecution:
         obeyed = False
         if isinstance(result, _Raised):
             self.exception = result.error
-            obeyed = isinstance(result.error, asyncio.CancelledError | ToolStopped)
             outcome = outcome_of_error(result.error)
+            # A question that is asked on the way out is asked no more.
+            obeyed = isinstance(result.error, asyncio.CancelledError | ToolStopped) or is_suspended(outcome)
         else:
-            outcome = result
+            outcome = without_fault(result, self._asking.fault)
         if self._stop is not None:
             ended = None if obeyed else outcome
             outcome = stopped_outcome(self.tool.name, self._stop, timeout=self.tool.timeout, ended=ended)

@@ -10,6 +10,7 @@ from headwater.core.signals import Signal, StartTool, ToolEmitted, ToolEnded, To
 from headwater.drive.executor import ToolExecution
 from headwater.drive.ports import DriverConfig
 from headwater.events import Origin
+from headwater.tools.asking import Asking
 from headwater.tools.context import ToolContext
 from headwater.tools.outcome import ToolOutcome
 
@@ -43,6 +44,7 @@ def execution_of(
         attempt=attempt,
         agent=origin.agent,
         deps=config.deps,
+        asking=Asking(command.answers),
     )
     return ToolExecution(
         command.tool,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeAlias
-
-import msgspec
-from typing_extensions import TypeVar
+from typing import Any, TypeAlias
 
 from headwater.errors import ErrorInfo
 from headwater.events.base import (
@@ -17,77 +14,10 @@ from headwater.events.base import (
     RoundMode,
     ToolStatus,
 )
+from headwater.events.values import ChatEvent, HITLTask, Question, Response
 from headwater.messages import AssistantMessage, MediaPart, Message, ToolCallPart, Usage
 
-OutputT_co = TypeVar("OutputT_co", covariant=True, default=Any)
-"""What a run comes to."""
-
 _THINKING = frozenset({ChatEventType.THINKING_START, ChatEventType.THINKING_DELTA, ChatEventType.THINKING_END})
-
-
-_SHOWN = 60
-"""How many characters of its text a response shows of itself."""
-
-
-class ChatEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What the model said, as one step of a block: a view of a `reason.delta`."""
-
-    type: ChatEventType
-    block_id: str
-    text: str = ""
-    media: MediaPart | None = None
-
-
-class HITLTask(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One call that waits for a person. `digest` binds a decision to what was shown."""
-
-    call_id: str
-    tool_name: str
-    args: dict[str, Any]
-    digest: str
-    id: str = ""
-    question: str = ""
-    created_at: float = 0.0
-    expires_at: float | None = None
-    path: tuple[str, ...] = ()
-
-
-class Response(msgspec.Struct, Generic[OutputT_co], frozen=True, gc=False, omit_defaults=True):
-    """What a run comes to.
-
-    `text` is the answer's visible text, `message` the whole last turn. `rounds` counts model turns, `usage` is the sum
-    over them and over what was discarded. `error` says why a run failed, or which budget or guard ended it; `plan`
-    holds the steps of the plan, if there is one, of which the first `plan_index` are finished; `pending` is what a
-    suspended run waits for. With `output_type`, `output` is the answer as that type; in events it is plain JSON, and it
-    is None where the run came to no answer (`suspended`, `rejected`).
-    """
-
-    text: str
-    outcome: Outcome
-    run_id: str
-    session_id: str = ""
-    message: AssistantMessage | None = None
-    rounds: int = 0
-    usage: Usage = Usage()
-    error: ErrorInfo | None = None
-    plan: tuple[str, ...] = ()
-    output: OutputT_co = None  # pyright: ignore[reportAssignmentType] an agent without `output_type` gives None
-    pending: tuple[HITLTask, ...] = ()
-    plan_index: int = 0
-
-    @property
-    def thinking(self) -> str:
-        """The thinking of the last turn."""
-        return self.message.thinking if self.message else ""
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        text = self.text if len(self.text) <= _SHOWN else self.text[: _SHOWN - 3] + "..."
-        why = f": {self.error.kind}" if self.error else ""
-        rounds = f"{self.rounds} round{'' if self.rounds == 1 else 's'}"
-        return f"Response({text!r}, {self.outcome}{why}, {rounds}, {self.usage.total_tokens} tokens)"
 
 
 class RunStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="run.start"):
@@ -219,7 +149,7 @@ class ActionStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="ac
 
 
 class ActionEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="action.end"):
-    """Every call of this action has its result. `calls` are call ids in call order."""
+    """The action is over. `calls` are the ids of those that have their result, in call order; the others wait."""
 
     calls: tuple[str, ...]
 
@@ -242,7 +172,11 @@ class ToolProgressEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="t
 
 
 class ToolCallEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="tool.end"):
-    """One attempt of a call is over. `text` is what the model reads; `executed` is false if the tool never ran."""
+    """One attempt of a call is over. `text` is what the model reads; `executed` is false if the tool never ran.
+
+    After `suspended`, which is no result, there will be another attempt: at once in the next segment, or once the
+    tool's `question` is answered. `pending` is what waits inside the call, in the run of an agent that it started.
+    """
 
     call_id: str
     tool_name: str
@@ -253,6 +187,8 @@ class ToolCallEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="to
     media: tuple[MediaPart, ...] = ()
     error: ErrorInfo | None = None
     duration: float = 0.0
+    question: Question | None = None
+    pending: tuple[HITLTask, ...] = ()
 
 
 class PlanEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="plan"):
@@ -275,13 +211,15 @@ class HITLPendingEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="hi
 
 
 class HITLDecidedEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="hitl.decided"):
-    """A person decided about a call. `args` are the arguments it will run with."""
+    """A person decided about a call. `args` are the arguments it will run with; `answer`, any JSON value, is the
+    answer to its question if the decision is `answer`."""
 
     call_id: str
     decision: str
     args: dict[str, Any] | None = None
     comment: str = ""
     by: str = ""
+    answer: Any = None
 
 
 class NodeStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="node.start"):

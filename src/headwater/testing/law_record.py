@@ -52,6 +52,9 @@ def check_record(events: Sequence[AgentEvent]) -> list[Violation]:
         end, turns = kept[-1], sum(isinstance(event, ReasonEndEvent) for event in kept)
         if isinstance(end, RunEndEvent) and (record.outcome, record.turns) != (end.outcome, turns):
             found.append(Violation("L8", seq, f"run {run_id}: rebuilt as {record.outcome} after {record.turns} rounds"))
+        waits = record.waiting.tasks if record.outcome is Outcome.SUSPENDED else ()
+        if isinstance(end, RunEndEvent) and end.response.pending != waits:
+            found.append(Violation("L8", seq, f"run {run_id}: rebuilt without deltas, other tasks wait"))
         found += _plan(kept, record)
     return found
 

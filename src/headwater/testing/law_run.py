@@ -9,6 +9,7 @@ from headwater.events import (
     AgentKind,
     ContextSizeEvent,
     ContextSummaryEvent,
+    HITLDecidedEvent,
     HITLPendingEvent,
     NodeEndEvent,
     NodeStartEvent,
@@ -31,6 +32,7 @@ from headwater.events import (
 from headwater.messages import ToolCallPart, Usage
 from headwater.testing.law_report import Report
 from headwater.testing.law_turn import Turn
+from headwater.testing.law_waits import WaitCheck
 
 
 class RunCheck:
@@ -59,6 +61,7 @@ class RunCheck:
         self._node_attempts: dict[str, int] = {}
         self._blocks: set[str] = set()
         self._last_turn: ReasonEndEvent | None = None
+        self._waits = WaitCheck(self.say)
 
     def say(self, message: str, law: str = "L3") -> None:
         self._report.say(law, f"run {self.origin.run_id}: {message}")
@@ -91,6 +94,9 @@ class RunCheck:
                 self._nothing_open(event.type)
             case HITLPendingEvent():
                 self._nothing_open("hitl.pending")
+                self._waits.pending(event)
+            case HITLDecidedEvent():
+                self._waits.decided(event)
             case _:
                 pass
 
@@ -98,6 +104,7 @@ class RunCheck:
 
     def _reason_start(self, event: ReasonStartEvent) -> None:
         self._nothing_open("reason.start")
+        self._waits.turn()
         expected = (self._round, self._discarded + 1) if self._discarded else (self._round + 1, 1)
         if (event.round, event.attempt) != expected:
             self.say(
@@ -192,6 +199,7 @@ class RunCheck:
         self._attempts[call_id] = event.attempt
         self._ends.pop(call_id, None)
         self.tools[call_id] = event
+        self._waits.start(event, self.segment)
 
     def _tool_end(self, event: ToolCallEndEvent) -> None:
         start = self.tools.pop(event.call_id, None)
@@ -201,6 +209,7 @@ class RunCheck:
         elif (start.round, start.tool_name) != (event.round, event.tool_name):
             self.say(f"{what} differs from its tool.start in round or tool name")
         self._no_child(f"call {event.call_id}", what)
+        self._waits.end(event, self.segment)
         self._ends[event.call_id] = event
 
     def _plan(self, event: PlanEvent) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater.errors import UsageError
 from headwater.tools.check import Checker
-from headwater.tools.problems import BoundArguments, Problem, arguments_error, copy_json
+from headwater.tools.problems import BoundArguments, arguments_error, copy_json
 from headwater.tools.signature import Param, enclosing_locals, is_context, read_params, resolve_params, where
 
 if TYPE_CHECKING:
@@ -101,15 +101,9 @@ class SchemaBinder:
         self._checker = Checker(parameters) if validate else None
 
     def bind(self, tool_name: str, args: dict[str, Any]) -> BoundArguments:
-        if self._checker and (found := self._problems(self._checker, args)):
+        if self._checker and (found := self._checker.found(args)):
             raise arguments_error(tool_name, found)
         return BoundArguments(args=(copy_json(args),))
-
-    def _problems(self, checker: Checker, args: dict[str, Any]) -> list[Problem]:
-        try:
-            return list(checker.problems(args))
-        except (TypeError, AttributeError, ValueError, RecursionError):
-            return []  # the schema itself is odd: the tool has the last word
 
 
 def context_params(function: Callable[..., Any], name: str) -> tuple[str, ...]:

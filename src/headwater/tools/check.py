@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from headwater.tools.problems import Problem, join_path, unknown_argument
+from headwater.tools.problems import Problem, join_path, lines_of, unknown_argument
 
 Path = tuple[str | int, ...]
+
+ANSWER = "the answer"
+"""What the whole of a person's answer is called."""
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -37,11 +40,24 @@ def _is_type(value: Any, name: str) -> bool:
     return isinstance(value, _TYPES.get(name, (object,)))
 
 
+def answer_problem(value: Any, schema: dict[str, Any]) -> str:
+    """What is wrong with a person's answer as far as the schema tells; empty if nothing is."""
+    found = Checker(schema).found(value)
+    return lines_of([p if p.path != "arguments" else Problem(ANSWER, p.text, p.given) for p in found])
+
+
 class Checker:
     """Finds what is wrong with a value. `root` is the whole schema, for local references."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
+
+    def found(self, value: Any) -> list[Problem]:
+        """Everything that is wrong with `value`; nothing if the schema itself is odd, as the tool has the last word."""
+        try:
+            return list(self.problems(value))
+        except (TypeError, AttributeError, ValueError, RecursionError):
+            return []
 
     def problems(self, value: Any, schema: Any = None, path: Path = ()) -> Iterator[Problem]:
         """Everything that is wrong with `value`, the outermost first."""

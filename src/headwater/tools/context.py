@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from headwater.tools.asking import Asking
 from headwater.tools.jsonvalue import json_snapshot
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+T = TypeVar("T")
 
 
 class ToolStopped(BaseException):
@@ -33,6 +39,14 @@ def _drop_named(_name: str, _data: Any) -> None:
     pass
 
 
+def _nobody() -> Asking:
+    return Asking(refusal="There is nobody to ask outside of a run; a test passes asking=Asking.scripted(...).")
+
+
+async def _given(value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ToolContext:
     """The call as the tool sees it. A parameter annotated `ToolContext` receives it and is not shown to the model.
@@ -51,6 +65,7 @@ class ToolContext:
     flag: StopFlag = field(default_factory=StopFlag, repr=False)
     on_progress: Callable[[Any], None] = field(default=_drop, repr=False)
     on_custom: Callable[[str, Any], None] = field(default=_drop_named, repr=False)
+    asking: Asking = field(default_factory=_nobody, repr=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -68,6 +83,38 @@ class ToolContext:
     def emit(self, name: str, data: Any = None) -> None:
         """Emit a `custom` event of this name; `data` as in `emit_progress`."""
         self.on_custom(name, json_snapshot(data, f"The data of the event {name!r}"))
+
+    @overload
+    def ask(self, question: str) -> Coroutine[Any, Any, str]: ...
+    @overload
+    def ask(self, question: str, schema: TypeForm[T]) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def ask(self, question: str, schema: dict[str, Any]) -> Coroutine[Any, Any, Any]: ...
+    def ask(self, question: str, schema: Any = str) -> Coroutine[Any, Any, Any]:
+        """Ask a person, and return the answer: `answer = await ctx.ask("Which account?", Literal["main", "other"])`.
+
+        `schema` is a type that pydantic can describe, or a JSON Schema as a dict; the answer is a value of it. Nothing
+        waits inside the tool: the first time the call ends here and the run is suspended. Once the question is
+        answered (`Respond`), maybe in another process, the tool is run again from its beginning, and this returns the
+        answer. So what stands before a question is done again. A tool may ask several times; it has to ask the same
+        questions in the same order each time.
+
+        Only for tools of effect `read` or `idempotent`, and of effect `write` with `ask_first=True`; only from the
+        tool itself, not from other threads. Otherwise it raises `UsageError`.
+        """
+        self.raise_if_cancelled()
+        return _given(self.asking.ask(question, schema, is_sync=False))
+
+    @overload
+    def ask_sync(self, question: str) -> str: ...
+    @overload
+    def ask_sync(self, question: str, schema: TypeForm[T]) -> T: ...
+    @overload
+    def ask_sync(self, question: str, schema: dict[str, Any]) -> Any: ...
+    def ask_sync(self, question: str, schema: Any = str) -> Any:
+        """`ask` for synchronous tools."""
+        self.raise_if_cancelled()
+        return self.asking.ask(question, schema, is_sync=True)
 
     @property
     def cancelled(self) -> bool:

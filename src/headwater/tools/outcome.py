@@ -9,8 +9,9 @@ from typing import Any, cast
 import msgspec
 
 from headwater.errors import ErrorInfo, ToolError
-from headwater.events import ToolStatus
+from headwater.events import HITLTask, Question, ToolStatus
 from headwater.messages import MediaPart
+from headwater.tools.asking import ToolSuspended
 from headwater.tools.jsonvalue import json_text, safe_text
 
 NO_RESULT = "(no result)"
@@ -29,7 +30,8 @@ class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The end of one attempt: what `tool.end` carries.
 
     `text` is what the model reads. `executed` is false if the tool's code never ran. `duration` is seconds. `error`
-    names the exception's class in `kind`, or `timeout`.
+    names the exception's class in `kind`, or `timeout`. An attempt that is `suspended` has no result: it waits for the
+    answer to its `question`, or for what is `pending` inside it (see `ToolSuspended`).
     """
 
     status: ToolStatus
@@ -38,6 +40,8 @@ class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     error: ErrorInfo | None = None
     executed: bool = True
     duration: float = 0.0
+    question: Question | None = None
+    pending: tuple[HITLTask, ...] = ()
 
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -147,5 +151,32 @@ def error_info(error: BaseException) -> ErrorInfo:
 
 def outcome_of_error(error: BaseException, lead: str = "") -> ToolOutcome:
     """The outcome of a tool that raised `error`; `lead` stands before what the model reads."""
+    waits = [leaf for leaf in _leaves(error) if isinstance(leaf, ToolSuspended)]
+    if waits and len(waits) == len(_leaves(error)):
+        return _suspended(waits)
     info = error_info(error)
     return ToolOutcome(status=ToolStatus.ERROR, text=lead + info.message, error=info)
+
+
+def _suspended(waits: list[ToolSuspended]) -> ToolOutcome:
+    """The outcome of an attempt that waits; of several questions asked at once the first is put first."""
+    asked = [wait.question for wait in waits if wait.question is not None]
+    first = min(asked, key=lambda question: question.number, default=None)
+    return ToolOutcome(
+        status=ToolStatus.SUSPENDED,
+        text="Waits for a person." if first is None else f"Waits for an answer: {first.text}",
+        question=first,
+        pending=tuple(task for wait in waits for task in wait.pending),
+    )
+
+
+def is_suspended(outcome: ToolOutcome) -> bool:
+    """Whether the attempt has no result and its call will be run again."""
+    return outcome.status is ToolStatus.SUSPENDED
+
+
+def without_fault(outcome: ToolOutcome, fault: str) -> ToolOutcome:
+    """The outcome of a tool that returned although it did what must not count as a result (`fault`, empty: nothing)."""
+    if not fault:
+        return outcome
+    return ToolOutcome(status=ToolStatus.ERROR, text=fault, error=ErrorInfo(kind="UsageError", message=fault))

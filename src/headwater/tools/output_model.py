@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
-from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
+from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from headwater.errors import UsageError
+from headwater.tools.described import described
 from headwater.tools.output_schema import strict_schema
 from headwater.tools.problems import Problem
-from headwater.tools.schema import SchemaGenerator, problems_of
+from headwater.tools.schema import problems_of
 from headwater.tools.tidy import Schema, tidy_schema, tidy_value
 
 KEY = "value"
@@ -28,19 +26,7 @@ class ModelOfOutput:
     """
 
     def __init__(self, output_type: Any) -> None:
-        if inspect.isroutine(output_type):  # pydantic would validate a call's arguments, and make the call
-            raise UsageError(f"output_type={output_type.__qualname__} is a function, not a type.")
-        try:
-            self._adapter: TypeAdapter[Any] = TypeAdapter(output_type)
-            schema: Schema = self._adapter.json_schema(schema_generator=SchemaGenerator)
-        except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema) as error:
-            raise UsageError(
-                f"output_type={_shown(output_type)} cannot be described by a JSON Schema: use plain types, pydantic "
-                "models, dataclasses, TypedDicts, Enums, and unions of them."
-            ) from error
-        except (PydanticUserError, NameError) as error:
-            text = getattr(error, "message", str(error))
-            raise UsageError(f"output_type={_shown(output_type)} cannot be used: {text}") from error
+        self._adapter, schema = described(output_type, "output_type")
         full = tidy_value(schema, keep_null=True)
         self.wraps = full.get("type") != "object"
         if self.wraps:
@@ -127,7 +113,3 @@ def _shortened(data: Any) -> Iterator[Any]:
         else:
             container.pop()
         yield data
-
-
-def _shown(output_type: Any) -> str:
-    return output_type.__qualname__ if isinstance(output_type, type) else str(output_type)

@@ -39,6 +39,11 @@ class Problem(msgspec.Struct, frozen=True):
         return f"- {self.path}: {self.text}; given: {shown}"
 
 
+def lines_of(problems: Sequence[Problem]) -> str:
+    """A line for each problem, for a person."""
+    return safe_text("\n".join(problem.line().removeprefix("- ") for problem in problems[:_MOST]))
+
+
 def join_path(parts: Sequence[str | int]) -> str:
     """`items[0].name`; keys that are no plain names stand in brackets."""
     out = ""

@@ -38,8 +38,10 @@ class Tool(Generic[P, R]):
     """A function that a model may call; calling the tool calls the function.
 
     `effect` says what running it means (default `write`), `timeout` is seconds for one attempt (None: no limit),
-    `serial` keeps it from running beside other calls, `return_direct` ends the run with its text. `is_async` tools
-    run on the event loop, others in a thread. Make one with `tool`, `as_tool` or `Tool.from_schema`.
+    `serial` keeps it from running beside other calls, `return_direct` ends the run with its text. `ask_first` is the
+    promise of a tool of effect `write` that it asks (`ToolContext.ask`) before it does anything; without it such a tool
+    cannot ask. `is_async` tools run on the event loop, others in a thread. Make one with `tool`, `as_tool` or
+    `Tool.from_schema`.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Tool(Generic[P, R]):
     serial: bool = False
     return_direct: bool = False
     requires_approval: Approval = False
+    ask_first: bool = False
     is_async: bool = False
     is_unbound: bool = False
 
@@ -64,6 +67,10 @@ class Tool(Generic[P, R]):
             raise UsageError(f"Tool {self.name!r}: effect {self.effect!r} must be one of {', '.join(get_args(Effect))}")
         if self.timeout is not None and not self.timeout > 0:
             raise UsageError(f"Tool {self.name!r}: timeout {self.timeout!r} must be seconds above 0, or None")
+        if self.ask_first and self.effect != "write":
+            raise UsageError(
+                f"Tool {self.name!r}: ask_first is for effect='write'; with effect={self.effect!r} it may ask anyway"
+            )
         for name in _WRAPPER_FIELDS:
             object.__setattr__(self, name, getattr(self.function, name, None))
         object.__setattr__(self, "__wrapped__", self.function)
@@ -82,6 +89,11 @@ class Tool(Generic[P, R]):
     def parameters(self) -> dict[str, Any]:
         """The JSON Schema of the arguments. Raises `UsageError` if an annotation names something undefined."""
         return self.binder.parameters
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether it can be run again with the answer to a question, and has the context that asks."""
+        return (self.effect != "write" or self.ask_first) and bool(self.binder.context_names)
 
     def bind(self, args: dict[str, Any]) -> BoundArguments:
         """Validate arguments that a model wrote; runs nothing.
@@ -112,6 +124,7 @@ class Tool(Generic[P, R]):
         serial: bool = False,
         return_direct: bool = False,
         requires_approval: Approval = False,
+        ask_first: bool = False,
         validate: bool = True,
     ) -> Tool[..., Any]:
         """A tool whose parameters are a JSON Schema, not a signature.
@@ -133,6 +146,7 @@ class Tool(Generic[P, R]):
             serial=serial,
             return_direct=return_direct,
             requires_approval=requires_approval,
+            ask_first=ask_first,
             is_async=is_async_callable(function),
         )
 
@@ -149,6 +163,7 @@ def tool(
     serial: bool = False,
     return_direct: bool = False,
     requires_approval: Approval = False,
+    ask_first: bool = False,
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -161,6 +176,7 @@ def tool(
     serial: bool = False,
     return_direct: bool = False,
     requires_approval: Approval = False,
+    ask_first: bool = False,
 ) -> Any:
     """Make a function a tool: `@tool` or `@tool(effect="read", timeout=10)`; also on methods.
 
@@ -185,6 +201,7 @@ def tool(
             serial=serial,
             return_direct=return_direct,
             requires_approval=requires_approval,
+            ask_first=ask_first,
             is_async=is_async_callable(function),
             is_unbound=is_method,
         )
@@ -197,3 +214,13 @@ def as_tool(obj: Tool[..., Any] | Callable[..., Any]) -> Tool[..., Any]:
     if isinstance(obj, Tool):
         return cast("Tool[..., Any]", obj)
     return tool(obj)
+
+
+def asking_refused(tool: Tool[..., Any]) -> str:
+    """Why a tool may not ask a person anything; empty if it may."""
+    if tool.effect != "write" or tool.ask_first:
+        return ""
+    return (
+        f"{tool.name} asked a question, but it cannot be run a second time with the answer: its effect is 'write'. If "
+        "it asks before it does anything, say so with @tool(ask_first=True)."
+    )

@@ -31,6 +31,11 @@ class Toolset:
                     'of them another name, `@tool(name="...")`'
                 )
             _ = made.parameters  # what was put off at its definition fails here, not in the middle of a run
+            if made.ask_first and not made.may_ask:
+                raise UsageError(
+                    f"Tool {made.name!r} ({where(made.function)}) promises with ask_first=True to ask, and has nothing "
+                    "to ask with: give it a parameter annotated ToolContext, such as `ctx: ToolContext`"
+                )
             self._tools[made.name] = made
 
     def get(self, name: str) -> Tool[..., Any] | None:
