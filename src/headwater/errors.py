@@ -10,6 +10,7 @@ edge (HTTP, database, user code) and nowhere else.
     |  `- Fenced             a stale writer's append was refused
     |- ToolError             raise it inside a tool: its message is what the model reads
     |- ToolArgumentsError    arguments do not fit a tool's schema
+    |- UnknownRun            the store has no such run
     |- DecisionError         a decision about a waiting call may not stand; nothing was changed
     `- RunError              a run ended `failed` or `cancelled`; `.run_end` is its last event
        |- ModelError         the model endpoint failed
@@ -105,6 +106,10 @@ class ToolError(HeadwaterError):
 
 class ToolArgumentsError(HeadwaterError):
     """Arguments do not fit a tool's schema; the message is written for the model."""
+
+
+class UnknownRun(HeadwaterError):
+    """The store has no such run: it was never begun there, or its log was deleted."""
 
 
 class DecisionError(HeadwaterError):

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from typing_extensions import TypeVar
 
-from headwater.agents.checks import check_text
+from headwater.agents.attached import AttachedRun
+from headwater.agents.checks import check_number, check_text
+from headwater.agents.control import cancel_run
+from headwater.agents.detached import end_detached, find_detached, launch
 from headwater.agents.output import ask_for_output
 from headwater.agents.parts import RunPlan
 from headwater.agents.prompt import prompt_messages
@@ -20,6 +23,7 @@ from headwater.agents.settings import (
     CallArguments,
     ResumeArguments,
     Settings,
+    StartArguments,
     check_session,
     override,
 )
@@ -27,6 +31,7 @@ from headwater.agents.start import open_run
 from headwater.agents.view import Session, load_session
 from headwater.core.decisions import Decision, check_decisions
 from headwater.drive.handle import Run
+from headwater.drive.opening import INSIDE
 from headwater.drive.sync import run_sync
 from headwater.errors import UsageError
 from headwater.events import AgentKind, Origin, Response
@@ -102,6 +107,65 @@ class Agent(Generic[OutputT_co]):
         Other keywords replace the agent's settings for this run, `output_type` among them.
         Raises `UsageError` for settings that cannot work; nothing is sent before the run is read.
         """
+        return self._new_run(prompt, session, deps, overrides)
+
+    def start(self, prompt: Prompt | None, *, owner: str = "", **arguments: Unpack[StartArguments]) -> str:
+        """Begin a run that goes on by itself, whoever reads it, and return its id at once.
+
+        It lives as long as the running event loop, or, where none runs, until it is over or the interpreter ends. Its
+        events are kept in the agent's store, which others read with `attach`; an agent without one keeps them in
+        memory, for this process. `owner` is whom it belongs to, for those who check that (`run.start` carries it). The
+        other arguments are those of `stream`. Raises `UsageError` for settings that cannot work; whatever else goes
+        wrong is the run's end.
+        """
+        given: dict[str, Any] = dict(arguments)
+        session, deps = given.pop("session", None), given.pop("deps", None)
+        return launch(self._new_run(prompt, session, deps, given, is_detached=True, owner=owner), self.store).run_id
+
+    def attach(self, run_id: str, after: int = 0) -> AttachedRun[OutputT_co]:
+        """Read a run from its log: the events with a number above `after`, then those to come, to the segment's end.
+
+        The run may go on in this process or another one, or be over. Any number of readers may be attached, and none
+        holds the run or another reader back.
+        """
+        check_text("run_id", run_id, empty=False)
+        check_number("after", after, least=0, whole=True)
+        return AttachedRun(
+            run_id,
+            after,
+            self.store,
+            is_here=lambda: find_detached(self.store, run_id) is not None,
+            cancel=partial(self.cancel, run_id),
+            output=self._plan(self.settings, None).asked.rule,
+        )
+
+    async def cancel(self, run_id: str, reason: str = "cancelled by the caller") -> None:
+        """End a run of this store, wherever it goes on; one that is over stays as it is.
+
+        Returns when it is over if it is a detached run of this process or waits for a person, and else when its process
+        has been asked to. Raises `UnknownRun` and `StoreError`.
+        """
+        await cancel_run(self._plan(self.settings, None), run_id, reason)
+
+    async def decide(self, run_id: str, decisions: Sequence[Decision], **arguments: Unpack[StartArguments]) -> None:
+        """Go on with a run that waits for a person, detached, in this process; see `resume_stream` and `start`.
+
+        Returns when the decisions stand and the next segment has begun. Raises `DecisionError`; then nothing changed.
+        """
+        run = self.resume_stream(decisions, run_id=run_id, **arguments)
+        await run.__aenter__()
+        launch(run, self.store)
+
+    def _new_run(
+        self,
+        prompt: Prompt | None,
+        session: str | None,
+        deps: Any,
+        overrides: dict[str, Any],
+        *,
+        is_detached: bool = False,
+        owner: str = "",
+    ) -> Run[Any]:
         settings = override(self.settings, overrides) if overrides else self.settings
         check_session(session)
         messages = prompt_messages(prompt, has_session=session is not None)
@@ -114,7 +178,7 @@ class Agent(Generic[OutputT_co]):
             path=(self.name,),
             session_id=session or "",
         )
-        plan = self._plan(settings, deps)
+        plan = self._plan(settings, deps, is_detached=is_detached, owner=owner)
         return Run(run_id, partial(open_run, plan, origin, messages), plan.asked.rule)
 
     @overload
@@ -196,14 +260,19 @@ class Agent(Generic[OutputT_co]):
         target = Target(session or "", run_id, check_decisions(decisions), recover)
         return Run(run_id, partial(open_resumed, plan, target), plan.asked.rule)
 
-    def _plan(self, settings: Settings, deps: Any) -> RunPlan:
+    def _plan(self, settings: Settings, deps: Any, *, is_detached: bool = False, owner: str = "") -> RunPlan:
+        context = copy_context()
+        if is_detached:
+            context.run(INSIDE.set, ())  # it is no part of the run that may have begun it
         return RunPlan(
             settings=settings,
             asked=ask_for_output(settings),
             store=self.store,
-            keeps_events=self._logs or settings.may_wait,
-            context=copy_context(),
+            keeps_events=self._logs or is_detached or settings.may_wait,
+            context=context,
             deps=deps,
+            is_detached=is_detached,
+            owner=owner,
         )
 
     async def load_session(self, session: str) -> Session:
@@ -216,7 +285,8 @@ class Agent(Generic[OutputT_co]):
         return self._logs
 
     async def aclose(self) -> None:
-        """Close the store; the agent is not used after that."""
+        """End the detached runs of this process on the store and close it; the agent is not used after that."""
+        await end_detached(self.store, reason="the agent's store is closed")
         await self.store.aclose()
 
 

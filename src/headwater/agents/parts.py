@@ -26,7 +26,11 @@ from headwater.store.base import Store
 
 
 class RunPlan(msgspec.Struct, frozen=True):
-    """What a run is started with. `keeps_events` says whether the store is its log as well."""
+    """What a run is started with. `keeps_events` says whether the store is its log as well.
+
+    A detached run (`is_detached`) has no caller who could be told what goes wrong at its start: that is logged as its
+    failure. `owner` is whom it belongs to.
+    """
 
     settings: Settings
     asked: Asked
@@ -34,6 +38,8 @@ class RunPlan(msgspec.Struct, frozen=True):
     keeps_events: bool
     context: Context
     deps: Any
+    is_detached: bool = False
+    owner: str = ""
 
 
 async def open_session(plan: RunPlan, session_id: str, run_id: str, opening: Opening) -> OpenSession:

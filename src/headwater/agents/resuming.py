@@ -17,7 +17,7 @@ from headwater.core.run import RunMachine
 from headwater.core.signals import Commit, Dismiss, Recover, Resume
 from headwater.drive.driver import Driver
 from headwater.drive.opening import Opening
-from headwater.errors import DecisionError, Fenced, StoreError
+from headwater.errors import DecisionError, Fenced, StoreError, UnknownRun
 from headwater.events import AgentEvent, HITLDecidedEvent, HITLPendingEvent, Outcome, RunEndEvent
 
 
@@ -138,6 +138,30 @@ async def dismiss(plan: RunPlan, session: OpenSession) -> None:
     await session.reload()
 
 
+async def give_up(plan: RunPlan, run_id: str, reason: str) -> None:
+    """Cancel a run that waits for a person: its log gets a last segment. Nothing is done about any other run.
+
+    Raises `UnknownRun`, and `StoreError` and `RunError` as they come.
+    """
+    found = await _find(plan, run_id)
+    if found is None:
+        raise UnknownRun(f"There is no run {run_id!r} in this store.")
+    if found.record.outcome is not Outcome.SUSPENDED:
+        return
+    session: OpenSession | None = None
+    try:
+        if session_id := found.last.origin.session_id:
+            session = await open_session(plan, session_id, run_id, Opening())
+        driver = await _next_segment(plan, found, session)
+        driver.start(Dismiss(reason, "cancelled"))
+        await _see_through(driver)
+    except DecisionError:
+        return  # somebody went on with it at this very moment
+    finally:
+        if session is not None:
+            session.release()
+
+
 async def _recover(plan: RunPlan, found: _Found, session: OpenSession | None) -> _Found:
     """Close the segment that a dead process left open."""
     driver = await _next_segment(plan, found, session.lend() if session is not None else None)
@@ -161,7 +185,7 @@ async def _see_through(driver: Driver) -> None:
                 end = event
     if driver.failure is not None:
         raise driver.failure
-    if end is not None and end.error is not None:
+    if end is not None and end.error is not None and end.outcome is Outcome.FAILED:
         raise StoreError(end.error.message)
 
 

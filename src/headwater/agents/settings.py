@@ -131,6 +131,12 @@ class CallArguments(Overrides, total=False):
     deps: Any
 
 
+class StartArguments(CallArguments, total=False):
+    """The keywords of `start` and `decide`, but for the owner."""
+
+    output_type: Any
+
+
 class ResumeArguments(CallArguments, total=False):
     """The keywords of `resume` and its like, but for `output_type`."""
 

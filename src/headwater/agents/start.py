@@ -12,7 +12,7 @@ from headwater.core.run import RunMachine
 from headwater.core.signals import Start
 from headwater.drive.driver import Driver
 from headwater.drive.opening import Opening
-from headwater.errors import ErrorInfo, RunError, StoreError
+from headwater.errors import DecisionError, ErrorInfo, RunError, StoreError
 from headwater.events import Origin
 from headwater.messages import Message
 
@@ -21,7 +21,7 @@ async def open_run(plan: RunPlan, origin: Origin, messages: tuple[Message, ...],
     """Load the session, build the machine and the driver of a new run. What goes wrong is the run's failure.
 
     A run that waits for a person in the session is dismissed first; where the prompt is to be refused instead,
-    `DecisionError` is raised.
+    `DecisionError` is raised, unless the run is detached.
     """
     session: OpenSession | None = None
     try:
@@ -35,12 +35,19 @@ async def open_run(plan: RunPlan, origin: Origin, messages: tuple[Message, ...],
                 journal = await open_journal(plan, origin.run_id)
         except RunError as failure:  # the session is busy, or the run was cancelled while it waited
             error = failure.info(clean_slate=True)
+        except DecisionError as failure:  # a run waits in the session, and is not to be dismissed
+            if not plan.is_detached:
+                raise
+            error = ErrorInfo(kind="session_busy", message=str(failure), clean_slate=True)
         except StoreError as failure:
             error = ErrorInfo(kind="store_error", message=str(failure), clean_slate=True)
+        if plan.is_detached and journal is None:
+            journal = await open_journal(plan, origin.run_id)  # whoever reads the run finds its failure there
         if opening.reason is not None:
             error = ErrorInfo(kind="cancelled", message=opening.reason, clean_slate=True)
         driver = driver_of(plan, RunMachine(config_of(plan, origin, session, messages)), session, journal)
-        driver.start(Start(messages, error=error, plan=_carried_plan(plan.settings, session)))
+        plan_of_session = _carried_plan(plan.settings, session)
+        driver.start(Start(messages, error=error, plan=plan_of_session, owner=plan.owner))
     except BaseException:
         if session is not None:
             session.release()

@@ -108,6 +108,11 @@ _lock = threading.RLock()
 _lines: dict[Key, _Line] = {}
 
 
+def place_of(store: object) -> str | int:
+    """What stores have in common that keep the same things; only while the store is held by somebody."""
+    return getattr(store, "place", "") or id(store)
+
+
 async def take_turn(store: object, session_id: str, run_id: str, on_busy: OnBusy, opening: Opening) -> Turn:
     """Wait for the session to be free, and hold it until `leave`.
 
@@ -115,7 +120,7 @@ async def take_turn(store: object, session_id: str, run_id: str, on_busy: OnBusy
     `UsageError` if it would wait for the run that this code is a part of.
     """
     # A line holds its runs, and they hold their store: the number of an object is not given out again meanwhile.
-    key = (getattr(store, "place", "") or id(store), session_id)
+    key = (place_of(store), session_id)
     with _lock:
         line = _lines.get(key)
         if line is None:

@@ -80,6 +80,11 @@ class _Closing(msgspec.Struct, frozen=True):
     soft: bool = False
 
 
+def _cancelled(reason: str) -> _Closing:
+    error = ErrorInfo(kind="cancelled", message=reason)
+    return _Closing(Outcome.CANCELLED, error, ToolStatus.CANCELLED, "the run was cancelled")
+
+
 def _stopped(stop: Stop) -> _Closing:
     error = stop.error
     return _Closing(stop.outcome, error, ToolStatus.SKIPPED, error.message.rstrip("."), error.kind, soft=True)
@@ -153,8 +158,7 @@ class RunMachine:
                     if self._acting.ended(call_id, attempt, outcome):
                         self._advance()
                 case Cancel(reason=reason):
-                    error = ErrorInfo(kind="cancelled", message=reason)
-                    self._close(_Closing(Outcome.CANCELLED, error, ToolStatus.CANCELLED, "the run was cancelled"))
+                    self._close(_cancelled(reason))
                 case Fail(error=error):
                     self._close(_Closing(Outcome.FAILED, error, ToolStatus.INTERRUPTED, "the run failed"))
                 case Deadline():
@@ -169,8 +173,8 @@ class RunMachine:
                     self._start(signal)
                 case Resume(decisions=decisions):
                     self._resume(decisions)
-                case Dismiss(reason=reason):
-                    self._dismiss(reason)
+                case Dismiss():
+                    self._dismiss(signal)
                 case Recover():
                     self._recover()
         return events, commands
@@ -179,7 +183,8 @@ class RunMachine:
         if self._started is not None:
             return
         self._started = self._out.now
-        start = RunStartEvent(*self._out.head(), signal.input, cause_call_id=signal.cause_call_id)
+        head, cause = self._out.head(), signal.cause_call_id
+        start = RunStartEvent(*head, signal.input, cause_call_id=cause, owner=signal.owner)
         if signal.plan is not None:
             start = msgspec.structs.replace(start, plan=signal.plan.steps, plan_index=signal.plan.index)
         self._out.emit(start)
@@ -213,10 +218,12 @@ class RunMachine:
         self._set_deadline()
         self._advance()
 
-    def _dismiss(self, reason: str) -> None:
+    def _dismiss(self, signal: Dismiss) -> None:
         if self._started is not None:
             return
-        self._closing = _Closing(Outcome.REJECTED, None, ToolStatus.DENIED, reason)
+        reason = signal.reason
+        is_cancel = signal.asked == "cancelled"
+        self._closing = _cancelled(reason) if is_cancel else _Closing(Outcome.REJECTED, None, ToolStatus.DENIED, reason)
         self._resume(tuple(Decided(t.call_id, "dismissed", t.args, reason) for t in self.record.pending.values()))
 
     def _recover(self) -> None:

@@ -23,7 +23,7 @@ from headwater.tools.tool import Tool
 
 class Start(msgspec.Struct, frozen=True):
     """Begin the run. `input` is the new messages (empty: go on with the conversation as it is), `plan` the unfinished
-    plan of the session.
+    plan of the session, `owner` whom the run belongs to.
 
     With `error` the run could not be prepared: it begins and ends at once, as failed, or as cancelled if that is the
     error's kind.
@@ -33,6 +33,7 @@ class Start(msgspec.Struct, frozen=True):
     cause_call_id: str = ""
     error: ErrorInfo | None = None
     plan: Plan | None = None
+    owner: str = ""
 
 
 class Resume(msgspec.Struct, frozen=True):
@@ -42,9 +43,13 @@ class Resume(msgspec.Struct, frozen=True):
 
 
 class Dismiss(msgspec.Struct, frozen=True):
-    """Give a suspended run up: what waits is answered with results that say so; the run ends `rejected`."""
+    """Give a suspended run up: what waits is answered with results that say so.
+
+    The run ends `rejected`, or `cancelled` if that is what is `asked`: then `reason` says why.
+    """
 
     reason: str = DISMISSED
+    asked: Literal["rejected", "cancelled"] = "rejected"
 
 
 class Recover(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from headwater.core.answer import OutputRule
 from headwater.drive.driver import Driver
 from headwater.drive.opening import INSIDE, Opening
 from headwater.drive.partial import PartialOutput
-from headwater.drive.pieces import FinalText, Pieces, visible_text
+from headwater.drive.pieces import FinalText, Pieces, only, visible_text
 from headwater.drive.sync import SyncRun
 from headwater.errors import ErrorInfo, RunError, UsageError, error_from_info
 from headwater.events import AgentEvent, Event, Outcome, OutputT_co, Response, RunEndEvent
@@ -177,11 +177,7 @@ class Run(Generic[OutputT_co]):
 
     def of_type(self, *classes: type[E]) -> Pieces[E]:
         """Only events of these classes."""
-
-        def pick(event: AgentEvent) -> list[E]:
-            return [event] if isinstance(event, classes) else []
-
-        return Pieces(self, pick)
+        return Pieces(self, only(*classes))
 
     # -- synchronous --------------------------------------------------------------------------------------------
 
@@ -265,13 +261,7 @@ class Run(Generic[OutputT_co]):
 
     def failure(self) -> RunError | None:
         """The error of a run that ended `failed` or `cancelled`; None otherwise, or if it has not ended."""
-        end = self._end
-        if end is None or end.outcome not in (Outcome.FAILED, Outcome.CANCELLED):
-            return None
-        info = end.error or ErrorInfo(kind="internal_error", message=f"The run ended {end.outcome}.")
-        error = error_from_info(info)
-        error.run_end = end
-        return error
+        return failure_of(self._end)
 
     def _result(self) -> Response[OutputT_co]:
         error = self.failure()
@@ -317,3 +307,13 @@ class Run(Generic[OutputT_co]):
         driver = self._driver
         if driver is not None and not driver.finished:
             driver.abandon(LEFT)
+
+
+def failure_of(end: RunEndEvent | None) -> RunError | None:
+    """The error that a run's last event stands for, if it ended `failed` or `cancelled`."""
+    if end is None or end.outcome not in (Outcome.FAILED, Outcome.CANCELLED):
+        return None
+    info = end.error or ErrorInfo(kind="internal_error", message=f"The run ended {end.outcome}.")
+    error = error_from_info(info)
+    error.run_end = end
+    return error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from headwater.events import (
     AgentEvent,
     ChatEventType,
+    Event,
     ReasonDeltaEvent,
     ReasonDiscardEvent,
     ReasonStartEvent,
@@ -15,10 +16,17 @@ from headwater.events import (
     RoundModeEvent,
 )
 
-if TYPE_CHECKING:
-    from headwater.drive.handle import Run
-
 T = TypeVar("T")
+E = TypeVar("E", bound=Event)
+
+
+class Readable(Protocol):
+    """What can be read both ways: a run, or a cursor on its log."""
+
+    def __aiter__(self) -> AsyncIterator[AgentEvent]: ...
+
+    def __iter__(self) -> Iterator[AgentEvent]: ...
+
 
 Picker = Callable[[AgentEvent], list[T]]
 """Turns one event into the pieces it stands for (mostly none or one)."""
@@ -27,7 +35,7 @@ Picker = Callable[[AgentEvent], list[T]]
 class Pieces(Generic[T]):
     """Pieces of a run: `async for` and `for` both work, once."""
 
-    def __init__(self, run: Run, picker: Picker[T]) -> None:
+    def __init__(self, run: Readable, picker: Picker[T]) -> None:
         self._run = run
         self.picker = picker
 
@@ -47,6 +55,15 @@ class Pieces(Generic[T]):
         picker = self.picker
         for event in events:
             yield from picker(event)
+
+
+def only(*classes: type[E]) -> Picker[E]:
+    """Events of these classes."""
+
+    def pick(event: AgentEvent) -> list[E]:
+        return [event] if isinstance(event, classes) else []
+
+    return pick
 
 
 def visible_text(event: AgentEvent) -> list[str]:

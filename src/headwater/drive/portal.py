@@ -135,6 +135,15 @@ def acquire() -> LoopThread:
         return _current
 
 
+def acquire_here() -> LoopThread | None:
+    """The loop thread that this code runs on, with one more user; None on every other thread."""
+    with _lock:
+        if _current is None or not _current.is_current:
+            return None
+        _current.users += 1
+        return _current
+
+
 def release(portal: LoopThread) -> None:
     """Stop being a user; the last one waits for the loop to have ended cleanly."""
     global _current

@@ -4,18 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from headwater.drive.portal import LoopThread, acquire, release
 from headwater.errors import UsageError
 from headwater.events import AgentEvent, Event, OutputT_co, Response
 
 if TYPE_CHECKING:
-    from headwater.drive.handle import Run
     from headwater.drive.pieces import Pieces
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
+
+
+class AsyncRun(Protocol[OutputT_co]):
+    """What a synchronous reader needs of a run, or of a cursor on one; see `Run` for what these do."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def is_over(self) -> bool: ...
+    async def __aenter__(self) -> Any: ...
+    async def aclose(self) -> None: ...
+    async def next_batch(self) -> list[AgentEvent]: ...
+    async def response(self) -> Response[OutputT_co]: ...
+    async def cancel(self, reason: str = ...) -> None: ...
+    def last_failure(self) -> Exception | None: ...
+    def check_unread(self) -> None: ...
+    def text(self) -> Pieces[str]: ...
+    def final_text(self) -> Pieces[str]: ...
+    def partial(self) -> Pieces[Any]: ...
+    def of_type(self, *classes: type[E]) -> Pieces[E]: ...
 
 
 def run_sync(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -37,7 +56,7 @@ class SyncRun(Generic[OutputT_co]):
     not been read can still be read then.
     """
 
-    def __init__(self, run: Run[OutputT_co]) -> None:
+    def __init__(self, run: AsyncRun[OutputT_co]) -> None:
         self._run = run
         self._portal: LoopThread | None = None
 

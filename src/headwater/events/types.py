@@ -24,6 +24,7 @@ class RunStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="run.s
     """A run, or a resumed segment of it, begins.
 
     `plan` and `plan_index` are the unfinished plan that the session brought along; a resumed run keeps the one it had.
+    `owner` says whom a root run belongs to, as whoever started it named them; it stands in the first segment only.
     """
 
     input: tuple[Message, ...]
@@ -31,6 +32,7 @@ class RunStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="run.s
     cause_call_id: str = ""
     plan: tuple[str, ...] = ()
     plan_index: int = 0
+    owner: str = ""
 
 
 class ContextSummaryEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="context.summary"):

@@ -61,6 +61,10 @@ class Output:
         """Judge an answer that came as a call's arguments."""
         return self._judge(json.dumps(args))
 
+    def judge_json(self, value: Any) -> Judged:
+        """Judge an answer that is plain JSON already, such as `Response.output` of an event."""
+        return self._judge(json.dumps(value))
+
     def _judge(self, text: str) -> Judged:
         judged = self._model.judge(text)
         return Valid(*judged) if isinstance(judged, tuple) else Invalid(_lines(judged))
