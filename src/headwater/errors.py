@@ -7,7 +7,8 @@ edge (HTTP, database, user code) and nowhere else.
     |- UsageError            you called headwater in a way that cannot work; the message says what to change
     |- StoreError            a session store or event log failed
     |  |- VersionConflict    somebody else committed to the session first
-    |  `- Fenced             a stale writer's append was refused
+    |  |- Fenced             a stale writer's append was refused
+    |  `- Compacted          a cursor is older than what its log keeps event by event
     |- ToolError             raise it inside a tool: its message is what the model reads
     |- ToolArgumentsError    arguments do not fit a tool's schema
     |- UnknownRun            the store has no such run
@@ -98,6 +99,20 @@ class VersionConflict(StoreError):
 
 class Fenced(StoreError):
     """A stale writer's append was refused; a newer attempt, epoch or a cancel stands in the log."""
+
+
+class Compacted(StoreError):
+    """A cursor is older than what its log keeps event by event: take `snapshot()` and go on after its number.
+
+    `kept_after` is the oldest number after which the log can be read.
+    """
+
+    def __init__(self, run_id: str, after: int, kept_after: int) -> None:
+        super().__init__(
+            f"The log of run {run_id!r} is kept event by event only after {kept_after}, not after {after}: "
+            "take snapshot() and go on after its number"
+        )
+        self.kept_after = kept_after
 
 
 class ToolError(HeadwaterError):

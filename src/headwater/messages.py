@@ -37,7 +37,8 @@ class RefusalPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag
 class MediaPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="media"):
     """An image, sound or file: by `url`, or as base64 `data`. `media_type` is a MIME type, `""` if unknown.
 
-    `raw` is the endpoint's own object, kept for what the other fields do not say.
+    `raw` is the endpoint's own object, kept for what the other fields do not say. In a log's events `ref` may name the
+    blob of the run that holds the data.
     """
 
     media_type: str = ""
@@ -45,6 +46,7 @@ class MediaPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_f
     data: str = ""
     name: str = ""
     raw: dict[str, Any] | None = None
+    ref: str = ""
 
 
 class ToolCallPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="call"):

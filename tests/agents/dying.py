@@ -16,7 +16,7 @@ from typing import Any
 
 import headwater as hw
 from headwater.core.decisions import Approve
-from headwater.store.sqlite import SQLiteStore
+from headwater.store import Appended, SQLiteStore
 from headwater.testing import ScriptedModel, call
 from headwater.testing.scripted import say
 
@@ -52,7 +52,7 @@ class Dying(SQLiteStore):
 
     left = 0
 
-    async def append(self, run_id: str, events: Sequence[hw.AgentEvent], **settings: Any) -> int:
+    async def append(self, run_id: str, events: Sequence[hw.AgentEvent], **settings: Any) -> Appended:
         kept = events[: self.left]
         if len(kept) < len(events) or not self.left:
             if kept:

@@ -18,7 +18,7 @@ from headwater.core.decisions import Approve, Reject
 from headwater.errors import DecisionError
 from headwater.events import ToolCallEndEvent, ToolStatus
 from headwater.messages import ToolMessage
-from headwater.store.memory import MemoryStore
+from headwater.store import Appended, MemoryStore
 from headwater.testing import ScriptedModel, check_events
 from headwater.testing.scripted import call
 from tests.agents import dying
@@ -152,7 +152,7 @@ class Slow(MemoryStore):
         self.gate: asyncio.Event | None = None
         self.arrived = asyncio.Event()
 
-    async def append(self, run_id: str, events: Sequence[hw.AgentEvent], **settings: Any) -> int:
+    async def append(self, run_id: str, events: Sequence[hw.AgentEvent], **settings: Any) -> Appended:
         gate, self.gate = self.gate, None
         if gate is not None:
             self.arrived.set()

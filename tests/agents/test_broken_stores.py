@@ -10,7 +10,7 @@ import pytest
 
 import headwater as hw
 from headwater.messages import Message
-from headwater.store.base import SessionData
+from headwater.store.base import Appended, SessionData
 from headwater.testing import ScriptedModel
 from headwater.testing.scripted import call
 from tests.agents.support import run
@@ -61,7 +61,7 @@ class Failing(hw.MemoryStore):
         step: str,
         attempt: int = 1,
         wseq: int,
-    ) -> int:
+    ) -> Appended:
         self._meet("append")
         return await super().append(run_id, events, epoch=epoch, step=step, attempt=attempt, wseq=wseq)
 

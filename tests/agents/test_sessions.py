@@ -9,7 +9,7 @@ import pytest
 
 import headwater as hw
 from headwater.core.record import rebuild
-from headwater.store.sqlite import SQLiteStore
+from headwater.store import Appended, SQLiteStore
 from headwater.testing import ScriptedModel
 from headwater.testing.laws import check_events
 from headwater.testing.scripted import call, say, wait
@@ -179,7 +179,7 @@ def test_a_log_that_cannot_be_written_ends_the_run_as_failed(tmp_path: Path) -> 
     class Failing(hw.MemoryStore):
         appended = 0
 
-        async def append(self, *args: object, **keywords: object) -> int:
+        async def append(self, *args: object, **keywords: object) -> Appended:
             self.appended += 1
             if self.appended == 2:
                 raise hw.StoreError("The disk is full.")

@@ -67,7 +67,9 @@ MEMBER = Origin(
     session_id="s1",
 )
 TEAM = Origin(run_id="run_1", root_run_id="run_1", agent="crew", agent_kind=AgentKind.TEAM, path=("crew",))
-MEDIA = MediaPart(media_type="image/png", url="https://example.org/a.png", data="AAEC", name="a.png", raw={"id": 7})
+MEDIA = MediaPart(
+    media_type="image/png", url="https://example.org/a.png", data="AAEC", name="a.png", raw={"id": 7}, ref="blob_2"
+)
 CALL = ToolCallPart(
     call_id="r1c1",
     id="call_x",
@@ -167,6 +169,7 @@ def full() -> list[AgentEvent]:
             *(*head(), "r1c1", "weather", ToolStatus.TIMEOUT, "too slow", 2, False, (MEDIA,), ERROR, 0.25),
             question=QUESTION,
             pending=(TASK,),
+            ref="blob_1",
         ),
         PlanEvent(*head(), PlanStage.REVISE, ("look", "tell"), 1, "r1c1"),
         HITLPendingEvent(*head(), (TASK,)),

@@ -26,7 +26,8 @@ async def write_for_ever(path: str) -> None:
     seq = log[-1].seq if log else 0
     epoch = await store.open_epoch("r1")
     for wseq in range(1, 10**9):
-        seq = await store.append("r1", deltas(seq + 1, seq + 3), epoch=epoch, step="run", wseq=wseq)
+        appended = await store.append("r1", deltas(seq + 1, seq + 3), epoch=epoch, step="run", wseq=wseq)
+        seq = appended.last_seq
         version = await store.commit("s1", version, append=[user("a"), user("b")], data={"version": version + 1})
         say(f"{seq} {version}")
 
@@ -54,7 +55,7 @@ async def write_on_request(path: str) -> None:
     """Append one event for each line of input; the end of input ends the run."""
     store = SQLiteStore(path)
     epoch = await store.open_epoch("r1")
-    seq = await store.append("r1", [start(1)], epoch=epoch, step="run", wseq=1)
+    seq = (await store.append("r1", [start(1)], epoch=epoch, step="run", wseq=1)).last_seq
     say("ready")
     while await asyncio.to_thread(sys.stdin.readline):
         seq += 1

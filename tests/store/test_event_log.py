@@ -26,8 +26,8 @@ def test_what_was_appended_is_read_back_equal_and_in_order(make_store: MakeStore
         store = make_store()
         epoch = await store.open_epoch("r1")
         written = [start(1), *deltas(2, 9), end(10)]
-        assert await store.append("r1", written[:4], epoch=epoch, step="run", wseq=1) == 4
-        assert await store.append("r1", written[4:], epoch=epoch, step="run", wseq=2) == 10
+        assert (await store.append("r1", written[:4], epoch=epoch, step="run", wseq=1)).last_seq == 4
+        assert (await store.append("r1", written[4:], epoch=epoch, step="run", wseq=2)).last_seq == 10
         assert await store.read("r1") == written
         assert await store.read("r1", after=4) == written[4:]
         assert await store.read("r1", after=4, limit=2) == written[4:6]
@@ -53,7 +53,7 @@ def test_epochs_count_up_and_fence_older_writers(make_store: MakeStore) -> None:
             await store.append("r1", [start(1)], epoch=first, step="run", wseq=1)
         with pytest.raises(Fenced):
             await store.append("r1", [], epoch=first, step="run", wseq=2)
-        assert await store.append("r1", [delta(2)], epoch=second, step="run", wseq=1) == 2
+        assert (await store.append("r1", [delta(2)], epoch=second, step="run", wseq=1)).last_seq == 2
         assert numbers(await store.read("r1")) == [1, 2]
         await store.aclose()
 
@@ -90,7 +90,7 @@ def test_a_newer_attempt_of_a_step_fences_the_older_one_only(make_store: MakeSto
         await store.append("r1", [delta(3)], epoch=epoch, step="a", attempt=2, wseq=1)
         with pytest.raises(Fenced, match="attempt 2"):
             await store.append("r1", [delta(4)], epoch=epoch, step="a", attempt=1, wseq=2)
-        assert await store.append("r1", [delta(4)], epoch=epoch, step="b", attempt=1, wseq=2) == 4
+        assert (await store.append("r1", [delta(4)], epoch=epoch, step="b", attempt=1, wseq=2)).last_seq == 4
         await store.aclose()
 
     run(main())
@@ -100,11 +100,11 @@ def test_an_append_that_is_repeated_changes_nothing_and_answers_the_same(make_st
     async def main() -> None:
         store = make_store()
         epoch = await store.open_epoch("r1")
-        assert await store.append("r1", [start(1)], epoch=epoch, step="run", wseq=1) == 1
-        assert await store.append("r1", deltas(2, 3), epoch=epoch, step="run", wseq=2) == 3
-        assert await store.append("r1", deltas(4, 4), epoch=epoch, step="run", wseq=3) == 4
-        assert await store.append("r1", deltas(2, 3), epoch=epoch, step="run", wseq=2) == 3
-        assert await store.append("r1", deltas(4, 4), epoch=epoch, step="run", wseq=3) == 4
+        assert (await store.append("r1", [start(1)], epoch=epoch, step="run", wseq=1)).last_seq == 1
+        assert (await store.append("r1", deltas(2, 3), epoch=epoch, step="run", wseq=2)).last_seq == 3
+        assert (await store.append("r1", deltas(4, 4), epoch=epoch, step="run", wseq=3)).last_seq == 4
+        assert (await store.append("r1", deltas(2, 3), epoch=epoch, step="run", wseq=2)).last_seq == 3
+        assert (await store.append("r1", deltas(4, 4), epoch=epoch, step="run", wseq=3)).last_seq == 4
         assert numbers(await store.read("r1")) == [1, 2, 3, 4]
         with pytest.raises(StoreError, match="in the log already, with other events"):
             await store.append("r1", deltas(5, 6), epoch=epoch, step="run", wseq=3)
@@ -117,10 +117,10 @@ def test_an_empty_append_only_checks_the_fence(make_store: MakeStore) -> None:
     async def main() -> None:
         store = make_store()
         epoch = await store.open_epoch("r1")
-        assert await store.append("r1", [], epoch=epoch, step="run", wseq=1) == 0
-        assert await store.append("r1", [start(1)], epoch=epoch, step="run", wseq=1) == 1
-        assert await store.append("r1", [], epoch=epoch, step="run", wseq=2) == 1
-        assert await store.append("r1", [delta(2)], epoch=epoch, step="run", wseq=2) == 2
+        assert (await store.append("r1", [], epoch=epoch, step="run", wseq=1)).last_seq == 0
+        assert (await store.append("r1", [start(1)], epoch=epoch, step="run", wseq=1)).last_seq == 1
+        assert (await store.append("r1", [], epoch=epoch, step="run", wseq=2)).last_seq == 1
+        assert (await store.append("r1", [delta(2)], epoch=epoch, step="run", wseq=2)).last_seq == 2
         await store.aclose()
 
     run(main())
@@ -150,7 +150,7 @@ def test_a_gap_is_refused_and_nothing_of_the_append_is_kept(
             await store.append("r1", events, epoch=epoch, step="run", wseq=wseq)
         assert type(caught.value) is StoreError
         assert numbers(await store.read("r1")) == [1]
-        assert await store.append("r1", [delta(2)], epoch=epoch, step="run", wseq=2) == 2
+        assert (await store.append("r1", [delta(2)], epoch=epoch, step="run", wseq=2)).last_seq == 2
         await store.aclose()
 
     run(main())
@@ -161,7 +161,7 @@ def test_a_merged_delta_covers_its_range(make_store: MakeStore) -> None:
         store = make_store()
         epoch = await store.open_epoch("r1")
         merged = [start(1), delta(7, "long", first_seq=2), delta(8)]
-        assert await store.append("r1", merged, epoch=epoch, step="run", wseq=1) == 8
+        assert (await store.append("r1", merged, epoch=epoch, step="run", wseq=1)).last_seq == 8
         assert await store.read("r1") == merged
         assert numbers(await store.read("r1", after=7)) == [8]
         await store.aclose()

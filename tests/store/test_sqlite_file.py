@@ -49,7 +49,7 @@ def test_everything_is_in_one_file_with_a_write_ahead_log(tmp_path: Path) -> Non
     run(main())
     db = sqlite3.connect(path)
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    assert tables == {"runs", "events", "writers", "sessions", "messages"}
+    assert tables == {"runs", "events", "writers", "sessions", "messages", "blobs", "holds"}
     assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert db.execute("SELECT body FROM messages WHERE position = 1").fetchone()[0].startswith('{"role":"user"')
     assert db.execute("SELECT json_extract(body, '$.type') FROM events").fetchone() == ("run.start",)
@@ -134,7 +134,7 @@ def test_a_file_of_a_newer_version_is_refused_with_advice(tmp_path: Path) -> Non
     db.execute("PRAGMA user_version=99")
     db.close()
     said = failing(path)
-    assert "newer headwater (schema 99; this one knows 1)" in said
+    assert "newer headwater (schema 99; this one knows 2)" in said
     assert "upgrade headwater" in said
 
 

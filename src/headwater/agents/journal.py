@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from headwater.agents.blobs import lighten
 from headwater.agents.edge import store_errors
 from headwater.events import AgentEvent, ReasonDeltaEvent, ToolArgsDeltaEvent
-from headwater.store.base import EventLog
+from headwater.store.base import Store
 
 BATCH_S = 0.1
 """Deltas wait at most about this long (seconds)."""
@@ -16,16 +17,25 @@ BATCH_S = 0.1
 class LogJournal:
     """Buffers a root run's events and appends them in order, as the one writer `run`."""
 
-    def __init__(self, log: EventLog, run_id: str, epoch: int) -> None:
+    def __init__(self, log: Store, run_id: str, epoch: int) -> None:
         self._log = log
         self._run_id = run_id
         self._epoch = epoch
         self._wseq = 1
-        self._batch: list[AgentEvent] = []
+        self._batch: Sequence[AgentEvent] = []
         """What append `_wseq` writes; empty when nothing is on its way."""
         self._buffer: list[AgentEvent] = []
         self._since = 0.0
         self._boundary = False
+        self._unwatch: Callable[[], None] | None = None
+
+    def watch(self, cancel: Callable[[str], None]) -> None:
+        with store_errors(f"watching run {self._run_id!r}"):
+            self._unwatch = self._log.watch_cancel(self._run_id, cancel)
+
+    def close(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
 
     def add(self, events: Sequence[AgentEvent]) -> None:
         if not self._buffer:
@@ -52,6 +62,7 @@ class LogJournal:
                 self._batch, self._buffer = self._buffer, []
                 self._boundary = False
             with store_errors(f"writing events of run {self._run_id!r}"):
+                self._batch = await lighten(self._log, self._run_id, self._batch)
                 await self._log.append(
                     self._run_id, self._batch, epoch=self._epoch, step="run", attempt=1, wseq=self._wseq
                 )

@@ -6,6 +6,7 @@ import time
 
 import msgspec
 
+from headwater.agents.blobs import read_whole
 from headwater.agents.edge import store_errors
 from headwater.agents.journal import LogJournal
 from headwater.agents.parts import RunPlan, config_of, driver_of, open_session
@@ -192,8 +193,8 @@ async def _see_through(driver: Driver) -> None:
 async def _session_of(plan: RunPlan, run_id: str) -> str:
     """The session of a run; empty if it has none or is unknown."""
     with store_errors(f"reading the log of run {run_id!r}"):
-        events = await plan.store.read(run_id, limit=1)
-    return events[0].origin.session_id if events else ""
+        known = await plan.store.run_info(run_id)
+    return known.session_id if known is not None else ""
 
 
 async def _latest(plan: RunPlan, session_id: str) -> str:
@@ -205,7 +206,7 @@ async def _latest(plan: RunPlan, session_id: str) -> str:
 
 async def _find(plan: RunPlan, run_id: str) -> _Found | None:
     with store_errors(f"reading the log of run {run_id!r}"):
-        events = await plan.store.read(run_id) if run_id else []
+        events = await read_whole(plan.store, run_id) if run_id else ()
     if not events:
         return None
     was_asked = any(isinstance(event, HITLDecidedEvent) for event in events)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from headwater.agents.blobs import read_whole
 from headwater.agents.pending import SessionState
 from headwater.core.decisions import Allowed
 from headwater.core.record import rebuild
@@ -44,7 +45,7 @@ async def load_session(store: Store, session_id: str) -> Session:
     if state.pending is None:
         return view
     run_id = state.pending.run_id
-    record = rebuild(await store.read(run_id), run_id)
+    record = rebuild(await read_whole(store, run_id), run_id)
     messages = (*data.messages, *record.messages)
     pending = tuple(task for task in state.pending.tasks if task.call_id in record.pending)
     return msgspec.structs.replace(view, messages=messages, pending=pending, run_id=run_id)

@@ -68,6 +68,8 @@ class Driver:
         self._abandoned: asyncio.Task[None] | None = None
         self._root = Performer(machine, config, self, self._loop)
         self._runs = [self._root]
+        if self._journal is not None:
+            self._journal.watch(self.cancel)
 
     # -- for those who want events ------------------------------------------------------------------------------
 
@@ -206,9 +208,14 @@ class Driver:
             self.failure = error
         self._root.is_fenced = isinstance(error, Fenced)
         info = ErrorInfo(kind="store_error", message=str(error))
-        self._journal = None
+        self._close_journal()
         self._inbox.append((self._root, Fail(info)))
         self._feed()
+
+    def _close_journal(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
 
     def _perform_all(self) -> None:
         commands = self._commands
@@ -237,6 +244,7 @@ class Driver:
                 await self._journal.flush()
             except StoreError as error:
                 self._journal_failed(error)
+        self._close_journal()
         if config.conversation is not None:
             config.conversation.release()
         if self._tick is not None:

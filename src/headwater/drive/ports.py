@@ -31,6 +31,14 @@ class Model(Protocol):
 class Journal(Protocol):
     """Where a run's events are kept. Raises `StoreError`."""
 
+    def watch(self, cancel: Callable[[str], None]) -> None:
+        """Have `cancel` called with a reason when somebody, in whatever process, asks for the end of the run."""
+        ...
+
+    def close(self) -> None:
+        """Nothing is written any more, and nobody is told of a cancel."""
+        ...
+
     def add(self, events: Sequence[AgentEvent]) -> None:
         """Take events; nothing is written yet."""
         ...

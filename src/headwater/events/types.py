@@ -178,6 +178,7 @@ class ToolCallEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="to
 
     After `suspended`, which is no result, there will be another attempt: at once in the next segment, or once the
     tool's `question` is answered. `pending` is what waits inside the call, in the run of an agent that it started.
+    In a log `text` may be only the beginning; then `ref` names the blob of the run that holds all of it.
     """
 
     call_id: str
@@ -191,6 +192,7 @@ class ToolCallEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="to
     duration: float = 0.0
     question: Question | None = None
     pending: tuple[HITLTask, ...] = ()
+    ref: str = ""
 
 
 class PlanEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="plan"):

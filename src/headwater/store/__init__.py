@@ -1,15 +1,49 @@
-"""Stores: what a conversation is and what happened in a run, kept in memory or in a SQLite file."""
+"""Stores: what a conversation is and what happened in a run, kept in memory or in a SQLite file.
+
+A store is four small protocols in one: `SessionStore`, `EventLog`, `RunRegistry`, `BlobStore`.
+"""
 
 from typing import TYPE_CHECKING
 
-from headwater.store.base import EventLog, SessionData, SessionStore, Store
+from headwater.store.base import (
+    Appended,
+    Blob,
+    BlobStore,
+    EventLog,
+    Retention,
+    RunInfo,
+    RunRegistry,
+    RunState,
+    SessionData,
+    SessionStore,
+    Snapshot,
+    Store,
+    Swept,
+)
 from headwater.store.memory import MemoryStore
 from headwater.store.opening import open_store
 
 if TYPE_CHECKING:
     from headwater.store.sqlite import SQLiteStore
 
-__all__ = ["EventLog", "MemoryStore", "SQLiteStore", "SessionData", "SessionStore", "Store", "open_store"]
+__all__ = [
+    "Appended",
+    "Blob",
+    "BlobStore",
+    "EventLog",
+    "MemoryStore",
+    "Retention",
+    "RunInfo",
+    "RunRegistry",
+    "RunState",
+    "SQLiteStore",
+    "SessionData",
+    "SessionStore",
+    "Snapshot",
+    "Store",
+    "Swept",
+    "open_store",
+]
 
 
 def __getattr__(name: str) -> object:

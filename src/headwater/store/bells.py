@@ -6,6 +6,9 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import msgspec
+
+from headwater.errors import StoreError
 from headwater.events import AgentEvent
 
 PAGE = 256
@@ -72,26 +75,41 @@ class Bells:
             self.ring(run_id)
 
 
+class Page(msgspec.Struct, frozen=True, gc=False):
+    """A part of a log: at most `PAGE` events, whether they end its segment, and whether the log is there at all."""
+
+    events: list[AgentEvent]
+    ended: bool
+    exists: bool = True
+
+
+NO_LOG = Page([], False, False)
+
+
 async def follow(
-    bells: Bells, run_id: str, after: int, read: Callable[[int], Awaitable[tuple[list[AgentEvent], bool]]]
+    bells: Bells, run_id: str, after: int, read: Callable[[int], Awaitable[Page]]
 ) -> AsyncIterator[AgentEvent]:
     """Yield what is after a number, then what comes, up to the `run.end` of the root run.
 
-    `read(after)` gives at most `PAGE` events, and whether the log ended its segment when they were read.
+    Raises `StoreError` if the log was there and is gone.
     """
     bell = bells.hang(run_id)
+    existed = after > 0
     try:
         while True:
             # Cleared before reading: what is written during the read rings again.
             bell.clear()
-            events, ended = await read(after)
-            for event in events:
+            page = await read(after)
+            for event in page.events:
                 yield event
                 after = event.seq
-            if len(events) >= PAGE:
+            if len(page.events) >= PAGE:
                 continue
-            if ended:
+            if page.ended:
                 return
+            if existed and not page.exists:
+                raise StoreError(f"The run {run_id!r} is not here any more: its log was deleted")
+            existed = page.exists
             await bell.wait()
     finally:
         bells.take_down(run_id, bell)

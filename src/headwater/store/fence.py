@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
 from headwater.errors import Fenced, StoreError
-from headwater.events import AgentEvent, ReasonDeltaEvent, RunEndEvent, ToolArgsDeltaEvent, UnknownEvent
+from headwater.events import AgentEvent, Outcome, ReasonDeltaEvent, RunEndEvent, ToolArgsDeltaEvent, UnknownEvent
 
 
 class RunHead(msgspec.Struct, frozen=True, gc=False):
@@ -35,9 +36,16 @@ def first_number(event: AgentEvent) -> int:
     return event.seq
 
 
-def ends_segment(run_id: str, event: AgentEvent) -> bool:
-    """Whether this event is the `run.end` of the log's root run."""
-    return type(event) is RunEndEvent and event.origin.run_id == run_id
+def outcome_of(run_id: str, event: AgentEvent) -> Outcome | None:
+    """How the segment ended, if this event is its end."""
+    return event.outcome if isinstance(event, RunEndEvent) and event.origin.run_id == run_id else None
+
+
+def state_of(outcome: Outcome | None) -> Literal["running", "suspended", "ended"]:
+    """The state of a run whose last segment has this outcome (None: is under way)."""
+    if outcome is None:
+        return "running"
+    return "suspended" if outcome is Outcome.SUSPENDED else "ended"
 
 
 def check_end(run_id: str, last_seq: int, after: int | None) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from headwater.errors import StoreError
 
-SCHEMA = 1
+SCHEMA = 2
 """`user_version` of the files this version writes."""
 APPLICATION = 0x48445754
 """`application_id` of our files ("HDWT"), by which we do not write into somebody else's."""
@@ -59,6 +59,55 @@ CREATE TABLE messages (
   PRIMARY KEY (session_id, position)
 ) STRICT, WITHOUT ROWID;
 """
+"""The first schema; what came later is added to new files as to old ones."""
+
+_SECOND = """
+ALTER TABLE runs ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN outcome TEXT;
+ALTER TABLE runs ADD COLUMN started REAL NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN updated REAL NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN cancel TEXT;
+ALTER TABLE runs ADD COLUMN owner TEXT;
+ALTER TABLE runs ADD COLUMN count INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN merged INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN packed INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN compacted INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN is_merged INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE events ADD COLUMN cuts BLOB;
+CREATE INDEX runs_over ON runs (updated) WHERE ended = 1 AND outcome IS NOT 'suspended';
+CREATE INDEX runs_unmerged ON runs (updated) WHERE ended = 1 AND is_merged = 0 AND outcome IS NOT 'suspended';
+CREATE TABLE blobs (
+  run INTEGER NOT NULL REFERENCES runs (id),
+  ref TEXT NOT NULL,
+  media_type TEXT NOT NULL,
+  data BLOB NOT NULL,
+  PRIMARY KEY (run, ref)
+) STRICT;
+CREATE TABLE holds (
+  session_id TEXT PRIMARY KEY,
+  run_id TEXT NOT NULL,
+  owner TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+UPDATE runs SET
+  agent = coalesce((
+    SELECT json_extract(body, '$.origin.agent') FROM events WHERE run = id AND json_valid(body) ORDER BY seq LIMIT 1
+  ), ''),
+  started = coalesce((
+    SELECT json_extract(body, '$.ts') FROM events WHERE run = id AND json_valid(body) ORDER BY seq LIMIT 1), 0),
+  updated = coalesce((
+    SELECT json_extract(body, '$.ts') FROM events WHERE run = id AND json_valid(body) ORDER BY seq DESC LIMIT 1), 0),
+  outcome = (
+    SELECT json_extract(body, '$.outcome') FROM events WHERE run = id AND seq = last_seq AND ended = 1
+    AND json_valid(body)),
+  count = (SELECT count(*) FROM events WHERE run = id),
+  bytes = (SELECT coalesce(sum(length(body)), 0) FROM events WHERE run = id)
+WHERE last_seq > 0;
+"""
+"""What a run is known by, joining, blobs, and who writes."""
+
+_STEPS = (_TABLES, _SECOND)
+"""How a file gets from each schema to the next, from none on."""
 
 
 def connect(path: str, synchronous: Synchronous, busy_timeout: float) -> sqlite3.Connection:
@@ -71,10 +120,10 @@ def connect(path: str, synchronous: Synchronous, busy_timeout: float) -> sqlite3
     connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
     try:
         with transaction(connection, "DEFERRED"):
-            made = _is_made(connection, path)
+            schema = _schema_of(connection, path)
         _use_wal(connection, busy_timeout)
         connection.execute(f"PRAGMA synchronous={synchronous}")
-        if not made:
+        if schema < SCHEMA:
             _make(connection, path)
     except BaseException:
         connection.close()
@@ -82,8 +131,8 @@ def connect(path: str, synchronous: Synchronous, busy_timeout: float) -> sqlite3
     return connection
 
 
-def _is_made(connection: sqlite3.Connection, path: str) -> bool:
-    """Whether our tables are there; False for an empty file. Raises `StoreError` if it is not ours to use.
+def _schema_of(connection: sqlite3.Connection, path: str) -> int:
+    """The schema of our tables; 0 for an empty file. Raises `StoreError` if it is not ours to use.
 
     To be called in a transaction, else a file that is being made meanwhile looks like somebody else's.
     """
@@ -95,20 +144,21 @@ def _is_made(connection: sqlite3.Connection, path: str) -> bool:
                 f"{path} was written by a newer headwater (schema {version}; this one knows {SCHEMA}): "
                 "upgrade headwater, or give another path"
             )
-        return True
+        return version
     if application or version or _number(connection, "SELECT count(*) FROM sqlite_master"):
         raise StoreError(f"{path} is the database of another program: give a path of its own to headwater's store")
-    return False
+    return 0
 
 
 def _make(connection: sqlite3.Connection, path: str) -> None:
+    """Make the tables, or bring those of an older version up to date."""
     with transaction(connection):
-        # Again, now that nobody else can write: another process may have made it meanwhile.
-        if not _is_made(connection, path):
-            for statement in _TABLES.split(";"):
+        # Again, now that nobody else can write: another process may have done it meanwhile.
+        for step in _STEPS[_schema_of(connection, path) :]:
+            for statement in step.split(";"):
                 connection.execute(statement)
-            connection.execute(f"PRAGMA application_id={APPLICATION}")
-            connection.execute(f"PRAGMA user_version={SCHEMA}")
+        connection.execute(f"PRAGMA application_id={APPLICATION}")
+        connection.execute(f"PRAGMA user_version={SCHEMA}")
 
 
 @contextmanager

@@ -9,11 +9,12 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from headwater.errors import StoreError
 from headwater.store.bells import Bells
+from headwater.store.cancels import Watches
 
 T = TypeVar("T")
 
@@ -21,6 +22,8 @@ IDLE = 5.0
 """Seconds without work after which the thread closes the connection and ends; the next job starts it again."""
 POLL = 0.01
 """Seconds between looks at what other processes wrote, while somebody tails."""
+CANCEL_POLL = 0.25
+"""Seconds between looks at what other processes want cancelled, while runs are watched."""
 EXIT_GRACE = 5.0
 """Seconds that the interpreter's exit waits for writes under way."""
 
@@ -52,19 +55,24 @@ class DatabaseThread:
     The thread starts with the first job and ends after `IDLE` seconds without one, at `aclose`, at `stop` (when its
     store is collected) and at the interpreter's exit. `connect` is called on the thread; `explain` turns what SQLite
     raises into `StoreError`. While `bells` hang, it looks every `POLL` seconds whether another connection has written,
-    and rings them.
+    and rings them; while runs are watched, it looks every `CANCEL_POLL` seconds, and tells whose cancel `cancelled`
+    finds.
     """
 
     def __init__(
         self,
         name: str,
         bells: Bells,
+        watches: Watches,
         *,
         connect: Callable[[], sqlite3.Connection],
         explain: Callable[[sqlite3.Error], StoreError],
+        cancelled: Callable[[sqlite3.Connection, Iterable[str]], list[tuple[str, str]]],
     ) -> None:
         self._name = name
         self._bells = bells
+        self._watches = watches
+        self._cancelled = cancelled
         self._connect = connect
         self._explain = explain
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -74,6 +82,10 @@ class DatabaseThread:
         self._closed = False
         self._closing: list[_Job] = []
         self._data_version: int | None = None
+        self._next_look = 0.0
+        self._next_check = 0.0
+        self._unchecked = True
+        """Whether something may have been written since cancels were looked for."""
         _THREADS.add(self)
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -82,6 +94,13 @@ class DatabaseThread:
         future: asyncio.Future[T] = loop.create_future()
         self._put(_Job(work, loop, future))
         return await future
+
+    def check_soon(self) -> None:
+        """Look for cancels at once: somebody began to watch. Raises `StoreError` if the store is closed."""
+        self._unchecked = True
+        self._next_check = 0.0
+        loop = asyncio.get_running_loop()
+        self._put(_Job(_nothing, loop, loop.create_future()))
 
     def _put(self, job: _Job) -> None:
         with self._lock:
@@ -117,16 +136,12 @@ class DatabaseThread:
     def _main(self) -> None:
         connection: sqlite3.Connection | None = None
         try:
-            next_look = 0.0
             while True:
-                now = time.monotonic()
-                if self._bells and now >= next_look:
-                    connection = self._look(connection)
-                    next_look = now + POLL
+                connection, wait = self._look_around(connection)
                 try:
-                    job = self._jobs.get(timeout=max(0.0, next_look - now) if self._bells else IDLE)
+                    job = self._jobs.get(timeout=wait)
                 except queue.Empty:
-                    if not self._bells and self._may_end():
+                    if self._may_end():
                         return
                     continue
                 if job is None:
@@ -145,7 +160,7 @@ class DatabaseThread:
 
     def _may_end(self) -> bool:
         with self._lock:
-            if not self._jobs.empty() or self._bells:
+            if not self._jobs.empty() or self._bells or self._watches:
                 return False
             self._thread = None
             return True
@@ -165,6 +180,22 @@ class DatabaseThread:
             job.settle(result, None)
         return connection
 
+    def _look_around(self, connection: sqlite3.Connection | None) -> tuple[sqlite3.Connection | None, float]:
+        """Look what other connections wrote, if it is time; also returns the seconds until it is again."""
+        now = time.monotonic()
+        if self._bells and now >= self._next_look:
+            connection = self._look(connection)
+            self._next_look = now + POLL
+        if self._watches and now >= self._next_check:
+            connection = self._check(connection)
+            self._next_check = now + CANCEL_POLL
+        wait = IDLE
+        if self._watches:
+            wait = self._next_check - now
+        if self._bells:
+            wait = min(wait, self._next_look - now)
+        return connection, max(0.0, wait)
+
     def _look(self, connection: sqlite3.Connection | None) -> sqlite3.Connection | None:
         try:
             if connection is None:
@@ -177,7 +208,24 @@ class DatabaseThread:
             return _discard(connection)
         if version != self._data_version:
             self._data_version = version
+            self._unchecked = True
             self._bells.ring_all()
+        return connection
+
+    def _check(self, connection: sqlite3.Connection | None) -> sqlite3.Connection | None:
+        connection = self._look(connection)
+        if connection is None or not self._unchecked:
+            return connection
+        # First: who begins to watch meanwhile is looked for the next time.
+        self._unchecked = False
+        try:
+            found = self._cancelled(connection, self._watches.runs())
+        except sqlite3.Error:
+            # Whoever writes gets the error there; the next look is made on another connection.
+            self._unchecked = True
+            return _discard(connection)
+        for run_id, reason in found:
+            self._watches.tell(run_id, reason)
         return connection
 
     def _translate(self, error: sqlite3.Error) -> StoreError:
