@@ -1,0 +1,187 @@
+"""Whatever a run does, and wherever it is cut, what an adapter writes is closed and legal for every client version."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headwater as hw
+from headwater.core.signals import Cancel
+from headwater.core.signals import Fail as FailRun
+from headwater.errors import ErrorInfo, model_error
+from headwater.events import (
+    AgentEvent,
+    AgentKind,
+    HITLTask,
+    NodeEndEvent,
+    NodeStartEvent,
+    Origin,
+    Outcome,
+    Response,
+    RunEndEvent,
+    RunStartEvent,
+)
+from headwater.serve.agui import COMPAT, COMPAT_SUBAGENTS, MODERN, AguiStream
+from headwater.serve.vercel import VERSIONS, VercelStream
+from headwater.testing import ScriptedModel, check_events
+from headwater.testing.scripted import Item, call, fail, refuse, say, think
+from tests.core.test_laws import retries, simulate
+from tests.serve import agui_rules, vercel_rules
+from tests.serve.record_golden import read, segments
+
+
+def check(events: Sequence[AgentEvent], end: int | None = None) -> None:
+    """The output of all adapters for all versions; with `end` the stream is cut after so many events."""
+    fed = events if end is None else events[:end]
+    for dialect in (MODERN, COMPAT, COMPAT_SUBAGENTS):
+        agui = AguiStream("thread", "run", dialect, [{"id": "u", "role": "user", "content": "Go."}])
+        out = [one for event in fed for one in agui.feed(event)]
+        if end is not None:
+            out += agui.cut("shutdown", "The server is going down.")
+        assert agui_rules.breaches(out, dialect) == []
+    for major, version in VERSIONS.items():
+        ui = VercelStream(version)
+        out = [one for event in fed for one in ui.feed(event)]
+        if end is not None:
+            out += ui.cut("The server is going down.")
+        assert vercel_rules.breaches(out, major) == []
+
+
+cuts = st.one_of(st.none(), st.integers(0, 60))
+
+
+def run_of(data: st.DataObject, retry: hw.Retry) -> list[AgentEvent]:
+    """The events of any run, perhaps ended by a cancel or a failure at any position."""
+    sim, choose = simulate(data, retry)
+    how = data.draw(st.sampled_from(["whole", "cancel", "fail"]))
+    if how == "whole":
+        sim.run(choose)
+        return sim.events
+    for _ in range(data.draw(st.integers(0, 40))):
+        if not sim.step(choose):
+            break
+    sim.send(Cancel("stop") if how == "cancel" else FailRun(ErrorInfo(kind="store_error", message="disk full")))
+    sim.run(choose)
+    return sim.events
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), retries, cuts)
+def test_any_run_leaves_every_adapter_closed_and_legal(data: st.DataObject, retry: hw.Retry, cut: int | None) -> None:
+    check(run_of(data, retry), cut)
+
+
+# -- teams ------------------------------------------------------------------------------------------------------------
+
+
+def under(root: Origin, number: int, events: Sequence[AgentEvent]) -> list[AgentEvent]:
+    """A run's events as those of a member of `root`."""
+    name = f"member{number}"
+    origin = msgspec.structs.replace(
+        events[0].origin,
+        run_id=f"run_member{number}",
+        agent=name,
+        root_run_id=root.run_id,
+        parent_run_id=root.run_id,
+        path=(*root.path, name),
+    )
+    node = {"node_id": f"n{number}", "member": name, "member_run_id": origin.run_id}
+    end = events[-1]
+    assert isinstance(end, RunEndEvent)
+    response = msgspec.structs.replace(end.response, run_id=origin.run_id)
+    inner = [msgspec.structs.replace(event, origin=origin) for event in events[:-1]]
+    last = msgspec.structs.replace(end, origin=origin, response=response)
+    head = NodeStartEvent(1, 0, 0.0, root, 0, **node)
+    return [head, *inner, last, NodeEndEvent(1, 0, 0.0, root, 0, **node, outcome=end.outcome)]
+
+
+def team_of(data: st.DataObject, retry: hw.Retry) -> list[AgentEvent]:
+    """Up to three members' runs, woven into one stream in any order."""
+    root = Origin("run_root", "run_root", "team", AgentKind.TEAM, ("team",))
+    lanes = [under(root, n, run_of(data, retry)) for n in range(data.draw(st.integers(1, 3)))]
+    woven: list[AgentEvent] = [RunStartEvent(1, 0, 0.0, root, 0, input=())]
+    while lanes:
+        lane = lanes[data.draw(st.integers(0, len(lanes) - 1))]
+        woven.append(lane.pop(0))
+        lanes = [lane for lane in lanes if lane]
+    response: Response[Any] = Response("Done.", Outcome.COMPLETED, root.run_id)
+    woven.append(RunEndEvent(1, 0, 0.0, root, 0, outcome=Outcome.COMPLETED, response=response))
+    return [msgspec.structs.replace(event, seq=n) for n, event in enumerate(woven, 1)]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), retries, cuts)
+def test_any_parallel_team_leaves_every_adapter_closed_and_legal(
+    data: st.DataObject, retry: hw.Retry, cut: int | None
+) -> None:
+    events = team_of(data, retry)
+    check_events(events)
+    check(events, cut)
+
+
+# -- people -----------------------------------------------------------------------------------------------------------
+
+
+@hw.tool
+async def look(q: str, ctx: hw.ToolContext) -> str:
+    """Look."""
+    ctx.emit_progress({"q": q})
+    return q
+
+
+@hw.tool(requires_approval=True)
+async def send(q: str) -> str:
+    """Send."""
+    return f"sent {q}"
+
+
+DECIDE: list[Callable[[HITLTask], Any]] = [
+    lambda task: hw.Approve(task.call_id),
+    lambda task: hw.Approve(task.call_id, args={"q": "edited"}),
+    lambda task: hw.Reject(task.call_id, "no"),
+    lambda task: hw.Skip(task.call_id),
+    lambda task: hw.Respond(task.call_id, "I did."),
+]
+
+calls = st.builds(
+    lambda name, q: call(name, {"q": q}), st.sampled_from(["look", "send", "send"]), st.sampled_from("ab")
+)
+broken = model_error("connection_error", "broken", retryable=True)
+items: st.SearchStrategy[Item] = st.one_of(
+    calls, calls, st.just(say("a", "b")), st.just(think("hm")), st.just(refuse("no")), st.just(fail(broken))
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), retries, st.lists(st.lists(items, max_size=4), min_size=1, max_size=4), cuts)
+def test_any_course_of_approvals_leaves_every_adapter_closed_and_legal(
+    data: st.DataObject, retry: hw.Retry, script: list[list[Item]], cut: int | None
+) -> None:
+    retry = msgspec.structs.replace(retry, base=0)
+
+    async def main() -> list[AgentEvent]:
+        model = ScriptedModel([*script, *["Well."] * 20])
+        agent = hw.ReActAgent(name="clerk", model=model, tools=[look, send], retry=retry, max_rounds=4)
+        events = await read(agent.stream("Go.", session="s"))
+        while isinstance(end := events[-1], RunEndEvent) and end.outcome is Outcome.SUSPENDED:
+            waiting = end.response.pending
+            some = waiting[: data.draw(st.integers(1, len(waiting)))]
+            decisions = [data.draw(st.sampled_from(DECIDE))(task) for task in some]
+            events += await read(agent.resume_stream(decisions, session="s"))
+        return events
+
+    events = asyncio.run(main())
+    check_events(events)
+    check(events, cut)
+    for part in segments(events):
+        for dialect in (MODERN, COMPAT):
+            agui = AguiStream("thread", "run", dialect)
+            assert agui_rules.breaches([one for e in part for one in agui.feed(e)], dialect) == []
+        for major, version in VERSIONS.items():
+            ui = VercelStream(version)
+            assert vercel_rules.breaches([one for e in part for one in ui.feed(e)], major) == []
