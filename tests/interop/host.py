@@ -23,7 +23,7 @@ Mutation = Callable[[list[bytes]], list[bytes]]
 
 
 class Host:
-    """Serves on a loop of its own; `url` is its address. `decided` are the decisions that were read, by scenario."""
+    """Serves on a loop of its own; `url` is its address. `decided` are the decisions that were read, by path."""
 
     def __init__(self, routes: Sequence[Route], mutations: dict[str, Mutation]) -> None:
         self._routes = [(route, _pattern(route.path)) for route in routes]
@@ -95,7 +95,7 @@ class Host:
             case StartRun():
                 events = parts[0]
             case Decide(decisions=decisions):
-                self.decided[scenario] = [repr(decision) for decision in decisions]
+                self.decided[incoming.path] = [repr(decision) for decision in decisions]
                 events = parts[1]
             case Follow():
                 events = [event for part in parts for event in part]

@@ -76,5 +76,4 @@ async function play({ path, answers = [], decisions = [], stopAfter = "", resume
 
 const results = {};
 for (const one of cases) results[one.name] = await play(one);
-process.stdout.write(JSON.stringify(results));
-process.exit(0);
+process.stdout.write(JSON.stringify(results), () => process.exit(0));

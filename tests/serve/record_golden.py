@@ -28,7 +28,7 @@ from headwater.events import (
     HITLTask,
     NodeEndEvent,
     NodeStartEvent,
-    Outcome,
+    Origin,
     RunEndEvent,
 )
 from headwater.messages import MediaPart
@@ -253,6 +253,21 @@ async def structured() -> list[AgentEvent]:
     return await read(agent([say(answer, cut=9)]).stream("Weather?", output_type=Forecast))
 
 
+def as_member(root: Origin, number: int, name: str, events: Sequence[AgentEvent]) -> list[AgentEvent]:
+    """A run's events as those of a member of `root`, with the node that it is."""
+    end = events[-1]
+    assert isinstance(end, RunEndEvent)
+    origin = msgspec.structs.replace(
+        end.origin, agent=name, path=(*root.path, name), root_run_id=root.run_id, parent_run_id=root.run_id
+    )
+    node, run_id = f"n{number}", origin.run_id
+    return [
+        NodeStartEvent(1, 0, 0.0, root, 0, node_id=node, member=name, member_run_id=run_id),
+        *(msgspec.structs.replace(event, origin=origin) for event in events),
+        NodeEndEvent(1, 0, 0.0, root, 0, node_id=node, member=name, member_run_id=run_id, outcome=end.outcome),
+    ]
+
+
 async def team() -> list[AgentEvent]:
     """Two members side by side, put together from runs of their own: what a parallel team's stream looks like."""
     writer = agent([think("Verse?"), say("Roses ", "are red.")])
@@ -260,21 +275,9 @@ async def team() -> list[AgentEvent]:
     own = await read(hw.SimpleAgent(name="newsroom", model=ScriptedModel(["Both are done."])).stream("A poem, please."))
     parts = [await read(writer.stream("A poem, please.")), await read(critic.stream("A poem, please.", deps=Turns()))]
     root = msgspec.structs.replace(own[0].origin, agent_kind=AgentKind.TEAM)
-    lanes: list[list[AgentEvent]] = []
-    for number, (name, events) in enumerate(zip(("writer", "critic"), parts, strict=True), 1):
-        origin = msgspec.structs.replace(
-            events[0].origin,
-            agent=name,
-            path=("newsroom", name),
-            root_run_id=root.run_id,
-            parent_run_id=root.run_id,
-        )
-        node = {"node_id": f"n{number}", "member": name, "member_run_id": origin.run_id}
-        lanes.append([
-            NodeStartEvent(1, 0, 0.0, root, 0, **node),
-            *(msgspec.structs.replace(event, origin=origin) for event in events),
-            NodeEndEvent(1, 0, 0.0, root, 0, **node, outcome=Outcome.COMPLETED),
-        ])  # fmt: skip
+    lanes = [
+        as_member(root, n, name, events) for n, name, events in zip((1, 2), ("writer", "critic"), parts, strict=True)
+    ]
     woven = [event for pair in zip_longest(*lanes) for event in pair if event is not None]
     start, *rest = [msgspec.structs.replace(event, origin=root) for event in own]
     return [msgspec.structs.replace(e, seq=n) for n, e in enumerate([start, *woven, *rest], 1)]

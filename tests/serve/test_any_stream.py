@@ -18,8 +18,6 @@ from headwater.events import (
     AgentEvent,
     AgentKind,
     HITLTask,
-    NodeEndEvent,
-    NodeStartEvent,
     Origin,
     Outcome,
     Response,
@@ -32,7 +30,7 @@ from headwater.testing import ScriptedModel, check_events
 from headwater.testing.scripted import Item, call, fail, refuse, say, think
 from tests.core.test_laws import retries, simulate
 from tests.serve import agui_rules, vercel_rules
-from tests.serve.record_golden import read, segments
+from tests.serve.record_golden import as_member, read, segments
 
 
 def check(events: Sequence[AgentEvent], end: int | None = None) -> None:
@@ -79,31 +77,22 @@ def test_any_run_leaves_every_adapter_closed_and_legal(data: st.DataObject, retr
 # -- teams ------------------------------------------------------------------------------------------------------------
 
 
-def under(root: Origin, number: int, events: Sequence[AgentEvent]) -> list[AgentEvent]:
-    """A run's events as those of a member of `root`."""
-    name = f"member{number}"
-    origin = msgspec.structs.replace(
-        events[0].origin,
-        run_id=f"run_member{number}",
-        agent=name,
-        root_run_id=root.run_id,
-        parent_run_id=root.run_id,
-        path=(*root.path, name),
-    )
-    node = {"node_id": f"n{number}", "member": name, "member_run_id": origin.run_id}
-    end = events[-1]
+def renamed(number: int, events: Sequence[AgentEvent]) -> list[AgentEvent]:
+    """The same run under another id: simulated runs share one."""
+    run_id = f"run_member{number}"
+    origin = msgspec.structs.replace(events[0].origin, run_id=run_id, root_run_id=run_id)
+    found = [msgspec.structs.replace(event, origin=origin) for event in events]
+    end = found[-1]
     assert isinstance(end, RunEndEvent)
-    response = msgspec.structs.replace(end.response, run_id=origin.run_id)
-    inner = [msgspec.structs.replace(event, origin=origin) for event in events[:-1]]
-    last = msgspec.structs.replace(end, origin=origin, response=response)
-    head = NodeStartEvent(1, 0, 0.0, root, 0, **node)
-    return [head, *inner, last, NodeEndEvent(1, 0, 0.0, root, 0, **node, outcome=end.outcome)]
+    found[-1] = msgspec.structs.replace(end, response=msgspec.structs.replace(end.response, run_id=run_id))
+    return found
 
 
 def team_of(data: st.DataObject, retry: hw.Retry) -> list[AgentEvent]:
     """Up to three members' runs, woven into one stream in any order."""
     root = Origin("run_root", "run_root", "team", AgentKind.TEAM, ("team",))
-    lanes = [under(root, n, run_of(data, retry)) for n in range(data.draw(st.integers(1, 3)))]
+    count = data.draw(st.integers(1, 3))
+    lanes = [as_member(root, n, f"member{n}", renamed(n, run_of(data, retry))) for n in range(count)]
     woven: list[AgentEvent] = [RunStartEvent(1, 0, 0.0, root, 0, input=())]
     while lanes:
         lane = lanes[data.draw(st.integers(0, len(lanes) - 1))]
@@ -148,9 +137,8 @@ DECIDE: list[Callable[[HITLTask], Any]] = [
     lambda task: hw.Respond(task.call_id, "I did."),
 ]
 
-calls = st.builds(
-    lambda name, q: call(name, {"q": q}), st.sampled_from(["look", "send", "send"]), st.sampled_from("ab")
-)
+names = st.sampled_from(["look", "send", "send"])
+calls: st.SearchStrategy[Item] = st.sampled_from("ab").flatmap(lambda q: names.map(lambda name: call(name, {"q": q})))
 broken = model_error("connection_error", "broken", retryable=True)
 items: st.SearchStrategy[Item] = st.one_of(
     calls, calls, st.just(say("a", "b")), st.just(think("hm")), st.just(refuse("no")), st.just(fail(broken))
