@@ -9,7 +9,18 @@ from typing import Any
 import msgspec
 
 from headwater.events import AgentEvent
-from headwater.serve.adapter import CloseReason, Decide, Follow, Followed, Incoming, Intent, Route, StartRun
+from headwater.serve.adapter import (
+    Cancel,
+    CloseReason,
+    Decide,
+    Follow,
+    Followed,
+    Incoming,
+    Intent,
+    Reply,
+    Route,
+    StartRun,
+)
 from headwater.serve.agui.dialect import dialect_for
 from headwater.serve.agui.request import RunAgentInput, decisions_of, prompt_of, read_input
 from headwater.serve.agui.stream import AguiStream
@@ -24,7 +35,10 @@ _CUT = {
 
 
 def agui(*, path: str = "/agui", subagents: bool = False, resumable: bool = False) -> tuple[Route, ...]:
-    """The routes of AG-UI: `POST {path}/{agent}` runs, `GET {path}/{agent}/threads/{thread}` replays the last run.
+    """The routes of AG-UI, below `{path}/{agent}`.
+
+    `POST` there runs, or answers what waits. `GET .../threads/{thread}` replays the thread's last run and follows it,
+    `POST .../threads/{thread}/stop` ends what goes on.
 
     `subagents` shows members as subagents also to clients that do not say their version (0.0.58 and 0.0.59 understand
     them, older ones fail). A client that hangs up cancels its run, since hanging up is how these clients stop one;
@@ -32,9 +46,11 @@ def agui(*, path: str = "/agui", subagents: bool = False, resumable: bool = Fals
     """
     translate = partial(_translate, subagents)
     leave: OnDisconnect = Detach() if resumable else CancelRun()
+    thread = f"{path}/{{agent}}/threads/{{thread}}"
     return (
         Route(f"{path}/{{agent}}", _read, translate, on_disconnect=leave),
-        Route(f"{path}/{{agent}}/threads/{{thread}}", _read_thread, translate, method="GET", on_disconnect=Detach()),
+        Route(thread, _read_thread, translate, method="GET", on_disconnect=Detach()),
+        Route(f"{thread}/stop", _read_stop, translate),
     )
 
 
@@ -47,6 +63,10 @@ def _read(incoming: Incoming) -> Intent:
 
 def _read_thread(incoming: Incoming) -> Intent:
     return Follow(session=incoming.params["thread"])
+
+
+def _read_stop(incoming: Incoming) -> Intent:
+    return Cancel(session=incoming.params["thread"], reply=Reply(b"{}"))
 
 
 def _translate(subagents: bool, incoming: Incoming, followed: Followed) -> AguiTranslator:
