@@ -33,9 +33,12 @@ from headwater.core.signals import (
     SetDeadline,
     Signal,
     Start,
+    StartMember,
     StartTool,
+    StopMember,
     StopTool,
     Summarised,
+    TellTeam,
     ToolEnded,
 )
 from headwater.errors import ErrorInfo
@@ -187,6 +190,8 @@ class Simulation:
                 self.committed.append(messages)
                 self.kept_plans.append(plan)
                 self.jobs.append(Job("commit", [Committed()]))
+            case StartMember() | StopMember() | TellTeam():
+                raise AssertionError("this run has no members and is none")
 
     def start(self, prompt: str = "Go.", plan: Plan | None = None) -> None:
         self.send(Start((user(prompt),), plan=plan))

@@ -174,7 +174,7 @@ def full() -> list[AgentEvent]:
         PlanEvent(*head(), PlanStage.REVISE, ("look", "tell"), 1, "r1c1"),
         HITLPendingEvent(*head(), (TASK,)),
         HITLDecidedEvent(*head(), "r1c1", "approve", {"city": "上海"}, "go on", "ann", ["a", 1]),
-        NodeStartEvent(*head(0, TEAM), "n1", "looker", "run_2", 2),
+        NodeStartEvent(*head(0, TEAM), "n1", "looker", "run_2", 2, "north", "r1c1", 7),
         NodeEndEvent(*head(0, TEAM), "n1", "looker", "run_2", Outcome.FAILED, 2, ERROR),
         HandoffEvent(*head(0, TEAM), "looker", "writer", "write it up"),
         CustomEvent(*head(), "note", [1, 2.5, "x", None, {"a": []}], "r1c1"),

@@ -16,6 +16,7 @@ from headwater.core.team.routing import (
     AnswerCall,
     AskSupervisor,
     Assignment,
+    ChecksMembers,
     Finish,
     HandOff,
     Member,
@@ -118,7 +119,8 @@ class TeamSimulation:
             has_supervisor=supervisor is not None,
             calls_tools=calls_tools,
         )
-        protocol.check(self.state.members, has_supervisor=self.state.has_supervisor)
+        if isinstance(protocol, ChecksMembers):
+            protocol.check(self.state.members, has_supervisor=self.state.has_supervisor)
 
     def run(self, choose: Callable[[int], int] = lambda n: 0) -> Finish:
         """The whole run."""

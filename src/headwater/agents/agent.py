@@ -41,8 +41,9 @@ class SimpleAgent(Agent[OutputT_co]):
 
     `model` is a string such as `"openai:gpt-5-mini"`, `"ollama:qwen3"` or `"local"`, or a model object. `window` is how
     many messages of the session's history the model sees (None: all), cut at the beginning of a turn;
-    `context`, a policy of `headwater.context`, takes its place. `store` keeps sessions and events: a path (SQLite), a
-    store object, or None for memory. `options` are further request options;
+    `context`, a policy of `headwater.context`, takes its place. `description` tells others what the agent is for, such
+    as the supervisor of a team. `store` keeps sessions and events: a path (SQLite), a store object, or None for memory.
+    `options` are further request options;
     `retry` says when a failed request is made again; `buffer` is how many events may wait for a slow reader;
     `on_busy` says whether a second run on a session waits (`"queue"`) or fails (`"refuse"`). `budget` ends a run that
     has spent it (`headwater.core.budget`). When a request has failed for good, the models of `fallback` are asked, one
@@ -60,6 +61,7 @@ class SimpleAgent(Agent[OutputT_co]):
         *,
         model: str | Model,
         instructions: str = "",
+        description: str = "",
         temperature: float | None = None,
         max_tokens: int | None = None,
         options: RequestOptions | None = None,
@@ -91,7 +93,7 @@ class SimpleAgent(Agent[OutputT_co]):
             output_mode=output_mode,
             output_retries=output_retries,
         )
-        super().__init__(name, AgentKind.SIMPLE, settings.checked(), store)
+        super().__init__(name, AgentKind.SIMPLE, settings.checked(), store, description)
 
 
 class ReActAgent(Agent[OutputT_co]):
@@ -120,6 +122,7 @@ class ReActAgent(Agent[OutputT_co]):
         *,
         model: str | Model,
         instructions: str = "",
+        description: str = "",
         tools: Sequence[Tool[..., Any] | Callable[..., Any]] = (),
         max_rounds: int | None = 8,
         on_limit: OnLimit = "answer",
@@ -172,4 +175,4 @@ class ReActAgent(Agent[OutputT_co]):
             output_mode=output_mode,
             output_retries=output_retries,
         )
-        super().__init__(name, AgentKind.REACT, settings.checked(), store)
+        super().__init__(name, AgentKind.REACT, settings.checked(), store, description)

@@ -50,9 +50,18 @@ T = TypeVar("T", default=None)
 class Agent(Generic[OutputT_co]):
     """What `SimpleAgent` and `ReActAgent` have in common: `call`, `call_async`, `stream`, and their sessions."""
 
-    def __init__(self, name: str, kind: AgentKind, settings: Settings, store: str | Path | Store | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: AgentKind,
+        settings: Settings,
+        store: str | Path | Store | None,
+        description: str = "",
+    ) -> None:
         check_text("name", name, empty=False)
+        check_text("description", description)
         self.name = name
+        self.description = description
         self.kind = kind
         self.settings = settings
         self.store: Store = open_store(store) if store is not None else MemoryStore()

@@ -38,6 +38,10 @@ class Asked(msgspec.Struct, frozen=True):
 
 def ask_for_output(settings: Settings) -> Asked:
     """The requests' instructions, options and tools for these settings."""
+    if settings.team is not None:
+        # A team's answer comes from its protocol: its own model is asked for something else.
+        rule = OutputRule(settings.output) if settings.output is not None else None
+        return Asked(settings.instructions, settings.options, (), rule)
     # The plan's tools come last: who plans for one run only keeps the prefix that endpoints have cached.
     offered: list[Tool[..., Any]] = [*settings.tools, *(plan_tools().values() if settings.planning else ())]
     tools = tuple(ToolSpec(tool.name, tool.description, tool.parameters) for tool in offered)

@@ -15,18 +15,18 @@ from headwater.agents.session import OpenSession
 from headwater.agents.settings import Settings
 from headwater.chat.history import window
 from headwater.core.context.policy import ContextSetup, Kept
+from headwater.core.decisions import Allowed
 from headwater.core.outbox import RunConfig
-from headwater.core.run import RunMachine
-from headwater.drive.driver import Driver
 from headwater.drive.opening import Opening
-from headwater.drive.ports import DriverConfig
+from headwater.drive.ports import DriverConfig, Members
 from headwater.events import Origin
 from headwater.messages import Message, SystemMessage
 from headwater.store.base import Store
 
 
 class RunPlan(msgspec.Struct, frozen=True):
-    """What a run is started with. `keeps_events` says whether the store is its log as well.
+    """What a run is started with. `keeps_events` says whether the store is its log as well, `allowed` which calls need
+    no approval in its session.
 
     A detached run (`is_detached`) has no caller who could be told what goes wrong at its start: that is logged as its
     failure. `owner` is whom it belongs to.
@@ -40,6 +40,11 @@ class RunPlan(msgspec.Struct, frozen=True):
     deps: Any
     is_detached: bool = False
     owner: str = ""
+    allowed: tuple[Allowed, ...] = ()
+
+    def within(self, session: OpenSession | None) -> RunPlan:
+        """This plan in a session."""
+        return self if session is None else msgspec.structs.replace(self, allowed=session.state.allowed)
 
 
 async def open_session(plan: RunPlan, session_id: str, run_id: str, opening: Opening) -> OpenSession:
@@ -53,21 +58,38 @@ async def open_journal(plan: RunPlan, run_id: str) -> LogJournal:
 
 
 def config_of(plan: RunPlan, origin: Origin, session: OpenSession | None, messages: Sequence[Message]) -> RunConfig:
+    """The settings of the machine of a root run with this input."""
     settings = plan.settings
-    instructions = plan.asked.instructions
-    system = (SystemMessage(text=instructions),) if instructions else ()
     history: Sequence[Message] = session.data.messages if session is not None else ()
+    system = system_of(plan)
+    config = run_config(plan, origin, (*system, *(history if settings.context else _window(plan, history, messages))))
+    return msgspec.structs.replace(
+        config, commits=session is not None, context=context_of(settings, session, len(system))
+    )
+
+
+def _window(plan: RunPlan, history: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
+    return window(history, plan.settings.window, messages)
+
+
+def system_of(plan: RunPlan) -> tuple[Message, ...]:
+    instructions = plan.asked.instructions
+    return (SystemMessage(text=instructions),) if instructions else ()
+
+
+def run_config(plan: RunPlan, origin: Origin, prefix: Sequence[Message]) -> RunConfig:
+    """The settings of a machine that sees `prefix` before its input."""
+    settings = plan.settings
     gate = settings.gate
-    if session is not None and session.state.allowed:
-        gate = msgspec.structs.replace(gate, allowed=session.state.allowed)
+    if plan.allowed:
+        gate = msgspec.structs.replace(gate, allowed=plan.allowed)
     return RunConfig(
         origin=origin,
         model_name=settings.model.name,
         tools={tool.name: tool for tool in settings.tools},
-        prefix=(*system, *(history if settings.context else window(history, settings.window, messages))),
+        prefix=prefix,
         limits=settings.limits,
         retry=settings.retry,
-        commits=session is not None,
         gate=gate,
         on_reject=settings.on_reject,
         expires_in=settings.approval_expires_in,
@@ -77,31 +99,28 @@ def config_of(plan: RunPlan, origin: Origin, session: OpenSession | None, messag
         loop=settings.loop,
         fallbacks=tuple(model.name for model in settings.fallback),
         output=plan.asked.rule,
-        context=_context(settings, session, len(system)),
     )
 
 
-def _context(settings: Settings, session: OpenSession | None, first: int) -> ContextSetup | None:
+def context_of(settings: Settings, session: OpenSession | None, first: int) -> ContextSetup | None:
+    """How the context is kept within bounds after the `first` messages, which are instructions."""
     if settings.context is None:
         return None
     kept = session.state.context if session is not None else None
     return ContextSetup(settings.context, first, kept or Kept())
 
 
-def driver_of(plan: RunPlan, machine: RunMachine, session: OpenSession | None, journal: LogJournal | None) -> Driver:
+def driver_config(plan: RunPlan, members: Members | None = None) -> DriverConfig:
+    """What the commands of a run's machine are performed with."""
     settings = plan.settings
-    return Driver(
-        machine,
-        DriverConfig(
-            model=settings.model,
-            tools=plan.asked.tools,
-            options=plan.asked.options,
-            context=plan.context,
-            deps=plan.deps,
-            journal=journal,
-            conversation=session,
-            buffer=settings.buffer,
-            thread_grace=settings.thread_grace,
-            fallbacks=settings.fallback,
-        ),
+    return DriverConfig(
+        model=settings.model,
+        tools=plan.asked.tools,
+        options=plan.asked.options,
+        context=plan.context,
+        deps=plan.deps,
+        buffer=settings.buffer,
+        thread_grace=settings.thread_grace,
+        fallbacks=settings.fallback,
+        members=members,
     )

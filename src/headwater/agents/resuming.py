@@ -9,17 +9,17 @@ import msgspec
 from headwater.agents.blobs import read_whole
 from headwater.agents.edge import store_errors
 from headwater.agents.journal import LogJournal
-from headwater.agents.parts import RunPlan, config_of, driver_of, open_session
+from headwater.agents.parts import RunPlan, open_session
 from headwater.agents.session import OpenSession
+from headwater.agents.tree import tree_driver
 from headwater.core.decisions import Decided, Decision, settle_decisions
-from headwater.core.record import RunRecord, rebuild
-from headwater.core.round import Numbering
-from headwater.core.run import RunMachine
+from headwater.core.record import RunRecord
 from headwater.core.signals import Commit, Dismiss, Recover, Resume
+from headwater.core.team.record import Tree
 from headwater.drive.driver import Driver
 from headwater.drive.opening import Opening
 from headwater.errors import DecisionError, Fenced, StoreError, UnknownRun
-from headwater.events import AgentEvent, HITLDecidedEvent, HITLPendingEvent, Outcome, RunEndEvent
+from headwater.events import AgentEvent, HITLDecidedEvent, HITLPendingEvent, Origin, Outcome, RunEndEvent
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -37,9 +37,15 @@ class Target(msgspec.Struct, frozen=True):
 class _Found(msgspec.Struct, frozen=True):
     """A run as its log tells it; `last` is the log's last event, `was_asked` whether a person ever decided."""
 
-    record: RunRecord
+    origin: Origin
+    tree: Tree
     last: AgentEvent
     was_asked: bool
+
+    @property
+    def record(self) -> RunRecord:
+        """That of the root run."""
+        return self.tree.runs[self.origin.run_id]
 
     @property
     def is_cut_off(self) -> bool:
@@ -68,7 +74,7 @@ async def open_resumed(plan: RunPlan, target: Target, opening: Opening) -> Drive
             run_id = run_id or (pending.run_id if pending is not None else await _latest(plan, session_id))
         where = f"in session {target.session_id!r}" if target.session_id else f"in run {run_id!r}"
         found = await _find(plan, run_id)
-        if found is None or found.last.origin.session_id != session_id:
+        if found is None or found.origin.session_id != session_id:
             raise DecisionError(f"Nothing waits for a decision {where}.", kind="unknown_run")
         settled = _settle(plan, found, target, where)
         if found.is_cut_off:
@@ -171,7 +177,7 @@ async def _recover(plan: RunPlan, found: _Found, session: OpenSession | None) ->
     if session is not None:
         await session.reload()
         session.recovers = True
-    again = await _find(plan, found.last.origin.run_id)
+    again = await _find(plan, found.origin.run_id)
     return again or found
 
 
@@ -210,12 +216,12 @@ async def _find(plan: RunPlan, run_id: str) -> _Found | None:
     if not events:
         return None
     was_asked = any(isinstance(event, HITLDecidedEvent) for event in events)
-    return _Found(rebuild(events, run_id), events[-1], was_asked)
+    return _Found(events[0].origin, Tree(events), events[-1], was_asked)
 
 
 async def _next_segment(plan: RunPlan, found: _Found, session: OpenSession | None) -> Driver:
     """A driver for a run that goes on after its last event."""
-    record, origin, seq = found.record, found.last.origin, found.last.seq
+    origin, seq = found.origin, found.last.seq
     if session is not None:
         session.run_id = origin.run_id
     try:
@@ -225,5 +231,5 @@ async def _next_segment(plan: RunPlan, found: _Found, session: OpenSession | Non
         raise DecisionError(
             f"Somebody else went on with the run at the same moment. {error}", kind="running"
         ) from error
-    machine = RunMachine(config_of(plan, origin, session, record.messages), Numbering(seq), record)
-    return driver_of(plan, machine, session, LogJournal(plan.store, origin.run_id, epoch))
+    journal = LogJournal(plan.store, origin.run_id, epoch)
+    return tree_driver(plan, origin, session, journal, found.record.messages, found.tree)

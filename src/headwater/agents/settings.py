@@ -26,9 +26,12 @@ from headwater.core.gate import Gate
 from headwater.core.loops import LoopGuard
 from headwater.core.plan import PLAN_TOOL_NAMES
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
+from headwater.core.team.record import OnFailure
+from headwater.core.team.routing import TeamProtocol
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.errors import UsageError
+from headwater.events import AgentKind
 from headwater.tools.output import Output
 from headwater.tools.signature import where
 from headwater.tools.toolset import Toolset
@@ -64,10 +67,13 @@ class Settings(msgspec.Struct, frozen=True):
     output_mode: OutputMode | None = None
     output_retries: int = 1
     context: ContextPolicy | None = None
+    team: TeamSettings | None = None
 
     @property
     def may_wait(self) -> bool:
         """Whether a run may have to wait for a person."""
+        if self.team is not None:
+            return any(member.settings.may_wait for member in self.team.members)
         return self.gate.rule is not None or any(tool.requires_approval or tool.may_ask for tool in self.tools)
 
     def checked(self) -> Settings:
@@ -94,9 +100,28 @@ class Settings(msgspec.Struct, frozen=True):
         _check_planning(self)
         context = resolve_context(self.context)
         asked = (self.model, *self.fallback, *(context.models if context is not None else ()))
-        check_budget(self.budget, [model.name for model in asked])
+        check_budget(self.budget, [model.name for model in asked if model.name])
         check_loop(self.loop)
         return msgspec.structs.replace(self, context=context)
+
+
+class Seat(msgspec.Struct, frozen=True):
+    """A member of a team: an agent's name and what it is made of."""
+
+    name: str
+    kind: AgentKind
+    description: str
+    settings: Settings
+
+
+class TeamSettings(msgspec.Struct, frozen=True):
+    """What makes a team of an agent."""
+
+    members: tuple[Seat, ...]
+    protocol: TeamProtocol
+    on_failure: OnFailure = OnFailure()
+    max_steps: int | None = 50
+    shares_history: bool = False
 
 
 class Overrides(TypedDict, total=False):
@@ -167,6 +192,12 @@ _PLAIN = (
 """Overrides that replace a setting of the same name as they are."""
 
 
+_NOT_OF_TEAMS = frozenset(
+    {"max_rounds", "on_limit", "planning", "plan_must_finish", "loop", "output_mode", "output_retries"}
+)
+"""Overrides that mean nothing to a team."""
+
+
 def _check_retry(retry: object) -> None:
     if not isinstance(retry, Retry):
         raise UsageError(f"retry must be a Retry, such as Retry(retries=0), not {retry!r}.")
@@ -213,6 +244,8 @@ def override(settings: Settings, given: dict[str, Any]) -> Settings:
         close = get_close_matches(unknown[0], known, n=1)
         meant = f" Did you mean {close[0]}?" if close else ""
         raise UsageError(f"Unknown setting {', '.join(unknown)}.{meant} A run may change: {', '.join(known)}.")
+    if settings.team is not None and (alien := sorted(_NOT_OF_TEAMS.intersection(given))):
+        raise UsageError(f"{', '.join(alien)} cannot be set for a team's run: a team has none. Set it for a member.")
     changes = {name: given[name] for name in _PLAIN if name in given}
     if "model" in given:
         changes["model"] = resolve_model(given["model"])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from headwater.agents.journal import LogJournal
-from headwater.agents.parts import RunPlan, config_of, driver_of, open_journal, open_session
+from headwater.agents.parts import RunPlan, open_journal, open_session
 from headwater.agents.resuming import dismiss
 from headwater.agents.session import OpenSession
 from headwater.agents.settings import Settings
+from headwater.agents.tree import tree_driver
 from headwater.core.plan import Plan
-from headwater.core.run import RunMachine
 from headwater.core.signals import Start
 from headwater.drive.driver import Driver
 from headwater.drive.opening import Opening
@@ -45,7 +45,7 @@ async def open_run(plan: RunPlan, origin: Origin, messages: tuple[Message, ...],
             journal = await open_journal(plan, origin.run_id)  # whoever reads the run finds its failure there
         if opening.reason is not None:
             error = ErrorInfo(kind="cancelled", message=opening.reason, clean_slate=True)
-        driver = driver_of(plan, RunMachine(config_of(plan, origin, session, messages)), session, journal)
+        driver = tree_driver(plan, origin, session, journal, messages)
         plan_of_session = _carried_plan(plan.settings, session)
         driver.start(Start(messages, error=error, plan=plan_of_session, owner=plan.owner))
     except BaseException:

@@ -43,6 +43,8 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     endpoints that constrain the text to a schema mostly keep the model from calling tools by that, or refuse both
     together. `schema_in_prompt`: in native mode the model does not see the schema, so it is told as well.
 
+    `calls_tools` is false where the endpoint takes no tools: a team's supervisor then chooses in words.
+
     Raises `UsageError` for a value that is none of those.
     """
 
@@ -61,6 +63,7 @@ class Profile(msgspec.Struct, frozen=True, omit_defaults=True):
     output_mode: OutputMode = "prompt"
     output_mode_with_tools: OutputMode = "tool"
     schema_in_prompt: bool = False
+    calls_tools: bool = True
 
     def __post_init__(self) -> None:
         _check_choice("think", self.think, _Think)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headwater.chat.arguments import parse_arguments
@@ -10,10 +10,11 @@ from headwater.core.answer import ACCEPTED, INVALID, PLAN_IS_OPEN, PLAN_UNFINISH
 from headwater.core.decisions import RUNS, refusal
 from headwater.core.gate import Gate
 from headwater.core.guards import Guards
+from headwater.core.inner import InnerTool
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.plan import PLAN_TOOL_NAMES, plan_result, read_move
 from headwater.core.round import StreamedCall
-from headwater.core.signals import StartTool, StopTool
+from headwater.core.signals import StartTool, StopTool, TellTeam
 from headwater.core.texts import bad_arguments, not_run, unknown_tool
 from headwater.errors import ErrorInfo, ToolArgumentsError
 from headwater.events import (
@@ -103,8 +104,8 @@ class Acting:
                 self._move_plan(part)
             elif self._output is not None and part.name == self._output.tool_name:
                 self._close_answer(part, self._output)
-            elif (answer := self._out.inner.get(part.name)) is not None:
-                self._answer_within(part, answer)
+            elif (inner := self._out.inner.get(part.name)) is not None:
+                self._answer_within(part, inner)
             elif (tool := self._tools.get(part.name)) is None:
                 names = (*self._names, *self._out.inner)
                 self._refuse(part, ToolStatus.ERROR, unknown_tool(part.name, names), "unknown_tool")
@@ -175,16 +176,22 @@ class Acting:
         head = (*out.head(), part.call_id, part.name)
         out.emit(ToolCallEndEvent(*head, ToolStatus.OK, text, attempt, False))
 
-    def _answer_within(self, part: ToolCallPart, answer: Callable[[dict[str, Any]], ToolOutcome]) -> None:
-        """Give a call the result that the run itself has for it."""
+    def _answer_within(self, part: ToolCallPart, tool: InnerTool) -> None:
+        """Give a call the result that the run itself, or its team, has for it."""
         if part.args is None:
             self._refuse_unread(part)
             return
-        outcome = answer(part.args)
-        if outcome.error is None:
-            self._answer(part, outcome.text)
-        else:
-            self._refuse(part, outcome.status, outcome.text, outcome.error.kind)
+        out = self._out
+        answer = tool.answer(part.args)
+        outcome = answer.outcome
+        attempt = out.record.attempts.get(part.call_id, 0) + 1
+        out.emit(ToolCallStartEvent(*out.head(), part.call_id, part.name, part.args, attempt))
+        for name, data in answer.notes:
+            out.events.append(CustomEvent(*out.head(), name, data, part.call_id))
+        head = (*out.head(), part.call_id, part.name)
+        out.emit(ToolCallEndEvent(*head, outcome.status, outcome.text, attempt, False, error=outcome.error))
+        if answer.notes:
+            out.commands.append(TellTeam())
 
     def refuse(self, calls: Iterable[ToolCallPart], status: ToolStatus, reason: str, kind: str = "") -> None:
         """Close calls that are not going to be run; `kind` is the error's (default: the status)."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from headwater.core.budget import Budget, Spent
 from headwater.core.decisions import RUNS
 from headwater.core.loops import LoopGuard
+from headwater.core.meter import Meter, time_is_up
 from headwater.core.record import AskHuman, AskModel, NextStep, OpenAction, RunCalls, RunRecord
 from headwater.errors import ErrorInfo
 from headwater.events import Outcome
@@ -24,25 +24,19 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 class Guards:
-    """Judges what a run is about to do by what its record says; keeps nothing of its own but a sum of prices.
+    """Judges what a run is about to do by what its record says, and those of the runs that share a budget with it.
 
-    Without a budget and a loop guard it says yes to everything.
+    `meter` measures that, None where there is no budget. Without it and a loop guard it says yes to everything.
     """
 
     def __init__(
-        self, record: RunRecord, tools: Collection[str], budget: Budget | None, loop: LoopGuard | None
+        self, record: RunRecord, tools: Collection[str], loop: LoopGuard | None, meter: Meter | None = None
     ) -> None:
+        self.meter = meter
         self._record = record
         self._tools = tools
-        self._budget = budget
         self._loop = loop
-        self._priced = 0
-        self._cost = 0.0
-
-    @property
-    def _spent(self) -> Spent:
-        # The runs of a tree share a budget once what its members have spent is added here (`Spent.with_members`).
-        return self._record.spent
+        self._limits = tuple(meter.limits()) if meter is not None else ()
 
     def judge(self, step: NextStep, now: float) -> Stop | None:
         """Why the run ends instead of taking its next step; None: it may."""
@@ -63,29 +57,34 @@ class Guards:
 
     def before_request(self, now: float, *, new_round: bool = False, usage: Usage | None = None) -> Stop | None:
         """Why no request is made; `usage` is that of an attempt that is still open."""
-        budget = self._budget
-        if budget is None:
-            return None
-        spent = self._spent if usage is None else self._spent.charged(usage)
-        cost = self._cost_of(budget, spent)
-        if cost is None:
-            return self._unpriced()
-        return _limit(budget.spent_on_request(spent, cost, now, new_round=new_round))
+        for budget, meter in self._limits:
+            spent = meter.spent.charged(usage)
+            cost = meter.cost(None if usage is None else self._record.spent.charged(usage))
+            if isinstance(cost, str):
+                return _unpriced(cost)
+            error = budget.spent_on_request(spent, cost, now, new_round=new_round)
+            if error is not None:
+                return Stop(Outcome.LIMIT, error)
+        return None
 
     def _before_tool(self, now: float) -> Stop | None:
-        budget = self._budget
-        if budget is None:
-            return None
-        spent = self._spent
-        cost = self._cost_of(budget, spent)
-        return self._unpriced() if cost is None else _limit(budget.spent_on_tools(spent, cost, now))
+        for budget, meter in self._limits:
+            cost = meter.cost()
+            if isinstance(cost, str):
+                return _unpriced(cost)
+            error = budget.spent_on_tools(meter.spent, cost, now)
+            if error is not None:
+                return Stop(Outcome.LIMIT, error)
+        return None
 
     def startable(self, calls: Sequence[ToolCallPart], now: float) -> Sequence[ToolCallPart]:
         """Those of the calls that may be started, in call order; what needs no tool to run is always among them."""
-        budget = self._budget
-        if budget is None:
+        if not self._limits:
             return calls
-        room = budget.tool_calls - self._spent.tool_calls if budget.tool_calls is not None else len(calls)
+        room = len(calls)
+        for budget, meter in self._limits:
+            if budget.tool_calls is not None:
+                room = min(room, budget.tool_calls - meter.spent.tool_calls)
         if self._before_tool(now) is not None:
             room = 0
         startable: list[ToolCallPart] = []
@@ -116,39 +115,21 @@ class Guards:
         return self._loop.hint
 
     def seconds_left(self, now: float) -> float | None:
-        """After how many seconds the run is to be cut off; None: never."""
-        if self._budget is None or self._budget.seconds is None:
+        """After how many seconds the run is to be cut off by a budget of its own; None: never."""
+        meter = self.meter
+        if meter is None or meter.budget is None or meter.budget.seconds is None:
             return None
-        return max(0.0, self._budget.seconds - self._spent.elapsed(now))
+        return max(0.0, meter.budget.seconds - self._record.spent.elapsed(now))
 
-    def time_is_up(self) -> Stop | None:
-        """How the run ends when its time is over."""
-        if self._budget is None or self._budget.seconds is None:
-            return None
-        return _limit(self._budget.error("seconds"))
-
-    def _cost_of(self, budget: Budget, spent: Spent) -> float | None:
-        """What has been spent, in money; each request is priced once. None: a price is not known."""
-        if budget.money is None:
-            return 0.0
-        kept = len(self._spent.charges)
-        cost = self._cost
-        for number, charge in enumerate(spent.charges[self._priced :], self._priced + 1):
-            price = budget.cost(charge.model, charge.usage)
-            if price is None:
-                return None
-            cost += price
-            if number <= kept:
-                self._priced, self._cost = number, cost
-        return cost
-
-    def _unpriced(self) -> Stop:
-        message = (
-            f"The price of a request to the model {self._spent.model!r} is not known, so the run's budget of money "
-            "cannot be kept. Add the model to the budget's prices."
-        )
-        return Stop(Outcome.FAILED, ErrorInfo(kind="usage_error", message=message))
+    def time_is_up(self, now: float) -> Stop | None:
+        """How the run ends when its time, or that of a run around it, is over."""
+        error = time_is_up(self.meter, now)
+        return None if error is None else Stop(Outcome.LIMIT, error)
 
 
-def _limit(error: ErrorInfo | None) -> Stop | None:
-    return None if error is None else Stop(Outcome.LIMIT, error)
+def _unpriced(model: str) -> Stop:
+    message = (
+        f"The price of a request to the model {model!r} is not known, so the run's budget of money cannot be kept. Add "
+        "the model to the budget's prices."
+    )
+    return Stop(Outcome.FAILED, ErrorInfo(kind="usage_error", message=message))

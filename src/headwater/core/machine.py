@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from headwater.core.inner import MemberEnd
 from headwater.core.signals import Command, Signal
-from headwater.events import AgentEvent, Origin
+from headwater.events import AgentEvent, Origin, RunEndEvent
 
 
 class Machine(Protocol):
@@ -25,6 +26,10 @@ class Machine(Protocol):
     @property
     def output(self) -> Any:
         """The answer as a value of its type; None if there is none."""
+        ...
+
+    def ended_with(self, end: RunEndEvent) -> MemberEnd:
+        """What the run that this one is inside of is told of a segment that is over."""
         ...
 
     def send(self, signal: Signal, now: float) -> tuple[list[AgentEvent], list[Command]]:

@@ -14,7 +14,9 @@ from headwater.core.context.held import HeldView
 from headwater.core.context.policy import ContextSetup
 from headwater.core.fallback import without_echo
 from headwater.core.gate import Gate
+from headwater.core.inner import InnerTool
 from headwater.core.loops import LoopGuard
+from headwater.core.meter import Meter
 from headwater.core.plan import PLAN_TOOL_NAMES
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
 from headwater.core.record import RunRecord
@@ -23,7 +25,6 @@ from headwater.core.signals import Command
 from headwater.core.steps import Rules
 from headwater.events import SCHEMA_VERSION, AgentEvent, HITLDecidedEvent, Origin
 from headwater.messages import AssistantMessage, Message
-from headwater.tools.outcome import ToolOutcome
 from headwater.tools.tool import Tool
 
 
@@ -34,7 +35,8 @@ class RunConfig(msgspec.Struct, frozen=True):
     them in. A call that `gate` holds back waits for a person, at most `expires_in` seconds (None: without end). With
     `planning` the model has the plan tools besides `tools`; `plan_must_finish` does not take an answer at once while
     steps are open. `output` says what the answer has to be (None: text). `fallbacks` are the names of further models.
-    `context` keeps what the model is sent within bounds; None sends all of it.
+    `context` keeps what the model is sent within bounds; None sends all of it. `inner` are tools that the team answers
+    for its member, `meter` measures the run that this one is inside of.
     """
 
     origin: Origin
@@ -54,12 +56,14 @@ class RunConfig(msgspec.Struct, frozen=True):
     fallbacks: tuple[str, ...] = ()
     output: OutputRule | None = None
     context: ContextSetup | None = None
+    inner: tuple[InnerTool, ...] = ()
+    meter: Meter | None = None
 
     @property
     def tool_names(self) -> tuple[str, ...]:
         """Names of all tools that the model is offered."""
         own = (self.output.tool_name,) if self.output is not None and self.output.tool_name else ()
-        return (*self.running_names, *own)
+        return (*self.running_names, *(tool.spec.name for tool in self.inner), *own)
 
     @property
     def running_names(self) -> tuple[str, ...]:
@@ -70,11 +74,20 @@ class RunConfig(msgspec.Struct, frozen=True):
     def has_tools(self) -> bool:
         return bool(self.tool_names)
 
+    def metered(self, record: RunRecord, past: Mapping[str, RunRecord] | None = None) -> Meter | None:
+        """What measures this run; None if no budget holds for it. `past` are runs inside it that are over."""
+        if self.budget is None and self.meter is None:
+            return None
+        return Meter(self.origin.run_id, record, self.budget, self.meter, past)
+
     def rules(self) -> Rules:
         return Rules(
             limits=self.limits,
             has_tools=self.has_tools,
-            return_direct=frozenset(name for name, tool in self.tools.items() if tool.return_direct),
+            return_direct=frozenset(
+                [name for name, tool in self.tools.items() if tool.return_direct]
+                + [tool.spec.name for tool in self.inner if tool.ends_run]
+            ),
             waits=self.gate.waits(self.tools),
             on_reject=self.on_reject,
             plan_must_finish=self.plan_must_finish,
@@ -93,9 +106,12 @@ class Outbox:
         """The prefix, then the run's own messages. It only grows."""
         self.held: HeldView | None = None
         """What the model is sent of it, where that is not all."""
-        self.inner: dict[str, Callable[[dict[str, Any]], ToolOutcome]] = {}
-        """Tools that are answered here, from the run itself, once they are offered: `inner_specs`."""
+        self.follow: Callable[[AgentEvent], None] | None = None
+        """Who else folds boundary events, after the record."""
+        self.inner = {tool.spec.name: tool for tool in config.inner}
+        """Tools that are answered here, by the run itself or by its team."""
         self.inner_specs: tuple[ToolSpec, ...] = ()
+        """Those that are offered besides what the driver offers anyway."""
         self.wire_ids: set[str] = set()
         self.now = 0.0
         self.events: list[AgentEvent] = []
@@ -133,6 +149,8 @@ class Outbox:
         """Give out a boundary event: it changes the record, and what the record says becomes the conversation."""
         self.events.append(event)
         self.record.apply(event)
+        if self.follow is not None:
+            self.follow(event)
         messages = self.record.messages
         if type(event) is HITLDecidedEvent:  # edited arguments change a message that stands already
             self.conversation[self._prefix :] = messages
@@ -141,6 +159,11 @@ class Outbox:
             self._kept = len(messages)
             self.conversation.extend(new)
             self._note_wire_ids(new)
+
+    def offer(self, tool: InnerTool) -> None:
+        """From now on the model is offered this tool too."""
+        self.inner[tool.spec.name] = tool
+        self.inner_specs = (*self.inner_specs, tool.spec)
 
     def forget_echo(self) -> None:
         """Send what has been said so far without the opaque fields of the model that said it."""

@@ -46,11 +46,21 @@ class Reasoning:
         self._attempt = 0
         self._failures = 0
         self._offers_tools = False
+        self._must_call = False
         self._again = ""
         self._started = 0.0
 
-    def begin(self, number: int, *, offers_tools: bool, again: str = "", input: tuple[Message, ...] = ()) -> None:
-        """Start the turn of round `number`; `again` and `input` as in `ReasonStartEvent`.
+    def begin(
+        self,
+        number: int,
+        *,
+        offers_tools: bool,
+        again: str = "",
+        input: tuple[Message, ...] = (),
+        must_call: bool = False,
+    ) -> None:
+        """Start the turn of round `number`; `again` and `input` are those of
+        `ReasonStartEvent`, `must_call` that of `CallModel`.
 
         If its last attempt was withdrawn it is the next one, and asks for the same.
         """
@@ -63,6 +73,7 @@ class Reasoning:
         self._attempt = record.attempt if number == record.round else 0
         self._failures = 0
         self._offers_tools = offers_tools
+        self._must_call = must_call
         self._again = again
         self._begin_attempt(number, None, 0.0, input)
 
@@ -92,7 +103,7 @@ class Reasoning:
         )
         out, tail, model = self._out, self._tail(), self._models.index
         head = (self._request, number, out.view, self._offers_tools, delay)
-        out.commands.append(CallModel(*head, tail, model, out.inner_specs))
+        out.commands.append(CallModel(*head, tail, model, out.inner_specs, self._must_call))
 
     def _tail(self) -> tuple[UserMessage, ...]:
         """What the model is told in this request only: one message, since some endpoints take no two in a row."""

@@ -26,11 +26,14 @@ from headwater.tools.tool import Tool
 DIED = "the process that ran it died"
 
 
-def close_segment(out: Outbox, tools: Mapping[str, Tool[..., Any]]) -> None:
-    """Emit what closes everything that is open, up to but without the `run.end`."""
+def close_segment(out: Outbox, tools: Mapping[str, Tool[..., Any]], *, runs_members: bool = False) -> None:
+    """Emit what closes everything that is open, up to but without the `run.end`.
+
+    With `runs_members` the run's calls are runs of members, which say themselves what may be repeated.
+    """
     record = out.record
     for start in [record.starts[call_id] for call_id in record.starts if call_id in record.running]:
-        _close_call(out, start, tools.get(start.tool_name))
+        _close_call(out, start, tools.get(start.tool_name), repeats=runs_members)
     if record.is_reasoning:
         block = record.open_block
         if block is not None:
@@ -49,12 +52,12 @@ def close_segment(out: Outbox, tools: Mapping[str, Tool[..., Any]]) -> None:
         out.emit(ActionEndEvent(*out.head(), ended))
 
 
-def _close_call(out: Outbox, start: ToolCallStartEvent, tool: Tool[..., Any] | None) -> None:
+def _close_call(out: Outbox, start: ToolCallStartEvent, tool: Tool[..., Any] | None, *, repeats: bool) -> None:
     head = (*out.head(), start.call_id, start.tool_name)
     if out.record.is_reasoning:
         text = not_run("the model's turn did not come to a proper end")
         out.emit(ToolCallEndEvent(*head, ToolStatus.CANCELLED, text, start.attempt))
-    elif tool is not None and tool.effect != "write":
+    elif repeats or (tool is not None and tool.effect != "write"):
         out.emit(ToolCallEndEvent(*head, ToolStatus.SUSPENDED, f"Cut off: {DIED}.", start.attempt))
     else:
         text = outcome_unknown(start.tool_name)

@@ -59,6 +59,13 @@ class Numbering:
         return self.last
 
 
+def prefix_of(origin: Origin) -> str:
+    """What the ids of a run's calls and blocks begin with, so that they are unique in the tree; a root's do not."""
+    if not origin.parent_run_id:
+        return ""
+    return origin.run_id.removeprefix(f"{origin.root_run_id}-") + "-"
+
+
 class _Kind(msgspec.Struct, frozen=True):
     """The three event types of a kind of block."""
 
@@ -159,6 +166,7 @@ class Round:
         self.call_count = first_call
         self.block_count = first_block
         self._origin = origin
+        self._prefix = prefix_of(origin)
         self._numbering = numbering
         self._offers_tools = offers_tools
         self._eager_tools = eager_tools
@@ -210,7 +218,7 @@ class Round:
                     return
                 self.close_block(now, out)
                 self.call_count += 1
-                call = StreamedCall(f"r{self.number}c{self.call_count}")
+                call = StreamedCall(f"{self._prefix}r{self.number}c{self.call_count}")
                 self._calls[slot] = call
                 self._parts.append(call)
                 self.visible = True
@@ -258,7 +266,7 @@ class Round:
 
     def _new_block_id(self) -> str:
         self.block_count += 1
-        return f"r{self.number}b{self.block_count}"
+        return f"{self._prefix}r{self.number}b{self.block_count}"
 
     def _open_block(self, kind: _Kind, now: float, out: list[AgentEvent]) -> _Block:
         self.close_block(now, out)

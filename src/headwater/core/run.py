@@ -19,7 +19,9 @@ import msgspec
 from headwater.core.acting import Acting
 from headwater.core.context.keeper import ContextKeeper
 from headwater.core.decisions import Allowed, Decided, task_of
+from headwater.core.failing import after_failure
 from headwater.core.guards import Guards, Stop
+from headwater.core.inner import MemberEnd
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.reasoning import Reasoning
 from headwater.core.record import RunRecord
@@ -34,6 +36,8 @@ from headwater.core.signals import (
     Deadline,
     Dismiss,
     Fail,
+    MemberEnded,
+    MemberNoted,
     ModelEnded,
     ModelFailed,
     ModelSaid,
@@ -109,7 +113,7 @@ class RunMachine:
         self.ended = False
         self._rules = config.rules()
         self._out = Outbox(config, numbering or Numbering(), record or RunRecord())
-        self._guards = Guards(self.record, config.running_names, config.budget, config.loop)
+        self._guards = Guards(self.record, config.running_names, config.loop, config.metered(self.record))
         self._reasoning = Reasoning(config, self._out, self._guards)
         self._acting = Acting(config, self._out, self._guards)
         self._context = ContextKeeper(config, self._out)
@@ -133,6 +137,10 @@ class RunMachine:
         """The answer as a value of its type; None if the run came to none that fits."""
         answer = answer_of(self.record, self._rules)
         return answer.value if answer is not None else None
+
+    def ended_with(self, end: RunEndEvent) -> MemberEnd:
+        """What the run that this one is inside of is told of a segment that is over."""
+        return MemberEnd(end, tuple(self.record.messages), allowed=tuple(self._allowed))
 
     def send(self, signal: Signal, now: float) -> tuple[list[AgentEvent], list[Command]]:
         """Take one signal at time `now` (Unix seconds); returns the new events and commands, in order."""
@@ -162,7 +170,7 @@ class RunMachine:
                 case Fail(error=error):
                     self._close(_Closing(Outcome.FAILED, error, ToolStatus.INTERRUPTED, "the run failed"))
                 case Deadline():
-                    if (stop := self._guards.time_is_up()) is not None:
+                    if (stop := self._guards.time_is_up(self._out.now)) is not None:
                         self._close(_stopped(stop))
                 case Summarised():
                     if self._context.summarised(signal):
@@ -177,6 +185,8 @@ class RunMachine:
                     self._dismiss(signal)
                 case Recover():
                     self._recover()
+                case MemberEnded() | MemberNoted():
+                    pass
         return events, commands
 
     def _start(self, signal: Start) -> None:
@@ -297,32 +307,20 @@ class RunMachine:
         return task_of(part, question, self.config.origin, self._out.now, self.config.expires_in)
 
     def _model_failed(self, error: ErrorInfo) -> None:
-        if not self._reasoning.is_visible and self._context.tightens(error, self.record.round):
-            self._reasoning.withdraw(error)
-            self._advance()
-            return
-        what, error, delay = self._reasoning.after_failure(error)
-        if what != "fail":
-            stop = self._guards.before_request(self._out.now, usage=self._reasoning.usage)
-            if stop is not None:  # the attempt is as far as the run gets
+        out, void = self._out, self._acting.void_all
+        match after_failure(error, out, self._reasoning, self._context, self._guards, void):
+            case "asked":
+                return
+            case "withdrawn":
+                pass
+            case Stop() as stop:
                 self._closing = _stopped(stop)
                 self._finish_turn(stop.error, FinishReason.CANCELLED)
-                self._advance()
-                return
-        match what:
-            case "retry":
-                self._reasoning.retry(delay)
-            case "discard":
-                self._acting.void_all()
-                self._reasoning.discard(error, delay)
-            case "fallback":
-                self._acting.void_all()
-                self._reasoning.fall_back(error)
-            case "fail":
+            case ErrorInfo() as final:
                 reason = "the model's turn failed"
-                self._closing = _Closing(Outcome.FAILED, error, ToolStatus.INTERRUPTED, reason)
-                self._finish_turn(error, FinishReason.ERROR)
-                self._advance()
+                self._closing = _Closing(Outcome.FAILED, final, ToolStatus.INTERRUPTED, reason)
+                self._finish_turn(final, FinishReason.ERROR)
+        self._advance()
 
     def _close(self, closing: _Closing) -> None:
         """End the run before its time: cut the turn, stop the tools, close what is open."""

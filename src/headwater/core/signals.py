@@ -11,6 +11,8 @@ from headwater.chat.events import ModelEvent
 from headwater.chat.request import ToolSpec
 from headwater.core.context.policy import Kept
 from headwater.core.decisions import DISMISSED, Allowed, Decided
+from headwater.core.inner import InnerTool, MemberEnd, Transcripts
+from headwater.core.meter import Meter
 from headwater.core.plan import Plan
 from headwater.errors import ErrorInfo
 from headwater.events import HITLTask
@@ -132,6 +134,17 @@ class Committed(msgspec.Struct, frozen=True):
     error: ErrorInfo | None = None
 
 
+class MemberEnded(msgspec.Struct, frozen=True):
+    """A segment of the run of a member is over."""
+
+    run_id: str
+    end: MemberEnd
+
+
+class MemberNoted(msgspec.Struct, frozen=True):
+    """A member has noted something through a team tool; the team's record has it already."""
+
+
 Signal: TypeAlias = (
     Start
     | Resume
@@ -148,6 +161,8 @@ Signal: TypeAlias = (
     | Deadline
     | Summarised
     | Committed
+    | MemberEnded
+    | MemberNoted
 )
 
 
@@ -156,6 +171,7 @@ class CallModel(msgspec.Struct, frozen=True):
 
     `messages` is the conversation to send; the list only grows. `tail` goes after it in this request only. `model` is
     0 for the run's model, 1 for its first fallback, and so on. `more_tools` are offered besides those of the agent.
+    With `must_call` the model is made to call one of the tools.
     """
 
     request: int
@@ -166,6 +182,7 @@ class CallModel(msgspec.Struct, frozen=True):
     tail: tuple[Message, ...] = ()
     model: int = 0
     more_tools: tuple[ToolSpec, ...] = ()
+    must_call: bool = False
 
 
 class MakeSummary(msgspec.Struct, frozen=True):
@@ -212,7 +229,8 @@ class Commit(msgspec.Struct, frozen=True):
 
     A suspended run stores no messages yet: `pending` is kept in the session instead, until the run is over. `allowed`
     are rules that a person made for the session. `plan` is the run's plan (None: it has none, the session's stays),
-    `kept` what the context policy keeps (None: the same).
+    `kept` what the context policy keeps (None: the same). `transcripts` are what the runs of a team's members added to
+    theirs.
     """
 
     messages: tuple[Message, ...]
@@ -220,6 +238,46 @@ class Commit(msgspec.Struct, frozen=True):
     allowed: tuple[Allowed, ...] = ()
     plan: Plan | None = None
     kept: Kept | None = None
+    transcripts: Transcripts = {}
 
 
-Command: TypeAlias = SetDeadline | CallModel | MakeSummary | CloseModel | StartTool | StopTool | Commit
+class StartMember(msgspec.Struct, frozen=True):
+    """Begin a run inside this one, or go on with it: its machine gets `signal` first.
+
+    `member` names the agent. What it sees before its input is `shared`, the conversation that this run is a part of,
+    and `history`, which it was handed. `inner` are tools that this run answers for it, and `meter` measures what it
+    spends together with others. `MemberEnded` says when it is over.
+    """
+
+    member: str
+    run_id: str
+    signal: Start | Resume | Dismiss | Recover
+    shared: tuple[Message, ...] = ()
+    history: tuple[Message, ...] = ()
+    inner: tuple[InnerTool, ...] = ()
+    meter: Meter | None = None
+
+
+class StopMember(msgspec.Struct, frozen=True):
+    """Send a run inside this one the signal that ends it; its end still comes."""
+
+    run_id: str
+    signal: Cancel | Deadline
+
+
+class TellTeam(msgspec.Struct, frozen=True):
+    """Have the team that this run is a part of know that something was noted."""
+
+
+Command: TypeAlias = (
+    SetDeadline
+    | CallModel
+    | MakeSummary
+    | CloseModel
+    | StartTool
+    | StopTool
+    | Commit
+    | StartMember
+    | StopMember
+    | TellTeam
+)

@@ -33,9 +33,9 @@ from headwater.core.signals import (
 from headwater.drive.deaf import wait_for_all
 from headwater.drive.live import Closable, enlist
 from headwater.drive.performer import Performer
-from headwater.drive.ports import DriverConfig
+from headwater.drive.ports import DriverConfig, Opened
 from headwater.errors import ErrorInfo, Fenced, StoreError, UsageError
-from headwater.events import AgentEvent
+from headwater.events import AgentEvent, RunEndEvent
 
 
 class Driver:
@@ -186,6 +186,8 @@ class Driver:
                 self.ready.extend(events)
                 if journal is not None:
                     journal.add(events)
+                if run.machine.ended and isinstance(end := events[-1], RunEndEvent):
+                    run.over(end)
             for command in commands:
                 self._commands.append((run, command))
         self._backlog = 0
@@ -225,7 +227,11 @@ class Driver:
             taken_back.update((run, c.request) for run, c in commands if type(c) is CloseModel)
         while commands:
             run, command = commands.popleft()
-            run.perform(command, is_taken_back=bool(taken_back) and _begun_by(run, command) in taken_back)
+            try:
+                run.perform(command, is_taken_back=bool(taken_back) and _begun_by(run, command) in taken_back)
+            except Exception as error:  # noqa: BLE001 what is given to be performed cannot be, such as a broken agent
+                self._break_off(error)
+                return
 
     async def _settle(self) -> None:
         """The tree is over: wait for what was told to stop, then let go.
@@ -278,6 +284,13 @@ class Driver:
         self._tasks.add(task)
         task.add_done_callback(over)
         return task
+
+    def begin(self, opened: Opened, outer: Performer) -> Performer:
+        """Take up a run inside another."""
+        self._runs = [run for run in self._runs if not (run.machine.ended and run.is_idle)]
+        run = Performer(opened.machine, opened.config, self, self._loop, outer)
+        self._runs.append(run)
+        return run
 
     def said(self, count: int) -> bool:
         """A model has said `count` things; whether they have to be read before more is said."""

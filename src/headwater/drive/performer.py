@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, Protocol
 
-from headwater.chat.request import ModelRequest
+from headwater.chat.request import ModelRequest, RequestOptions
 from headwater.core.machine import Machine
 from headwater.core.signals import (
     CallModel,
@@ -22,23 +22,32 @@ from headwater.core.signals import (
     Committed,
     Deadline,
     MakeSummary,
+    MemberEnded,
+    MemberNoted,
     ModelEnded,
     ModelFailed,
     ModelSaid,
     SetDeadline,
     Signal,
+    StartMember,
     StartTool,
+    StopMember,
     StopTool,
+    TellTeam,
 )
 from headwater.drive.executor import ToolExecution
 from headwater.drive.opening import INSIDE
-from headwater.drive.ports import DriverConfig
+from headwater.drive.ports import DriverConfig, Opened
 from headwater.drive.summaries import summarise, when_cancelled
 from headwater.drive.tooling import execution_of
-from headwater.errors import ErrorInfo, ModelError, StoreError
+from headwater.errors import ErrorInfo, ModelError, StoreError, UsageError
+from headwater.events import RunEndEvent
 
 JITTER = 0.25
 """Retries wait up to this part longer than asked, so that many clients do not come back at once."""
+
+
+_MUST_CALL = RequestOptions(tool_choice="required")
 
 
 class Pump(Protocol):
@@ -54,6 +63,10 @@ class Pump(Protocol):
         """A task of the tree. `if_cancelled` is called even if none of its code has run."""
         ...
 
+    def begin(self, opened: Opened, outer: Performer) -> Performer:
+        """Take up a run inside another."""
+        ...
+
     def said(self, count: int) -> bool:
         """A model has said `count` things; whether they have to be read before more is said."""
         ...
@@ -66,13 +79,23 @@ class Pump(Protocol):
 class Performer:
     """Performs what one machine asks for. `perform` is called on the loop's thread, and returns at once."""
 
-    def __init__(self, machine: Machine, config: DriverConfig, pump: Pump, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        config: DriverConfig,
+        pump: Pump,
+        loop: asyncio.AbstractEventLoop,
+        outer: Performer | None = None,
+    ) -> None:
         self.machine = machine
         self.config = config
+        self.outer = outer
+        """That of the run that this one is inside of."""
+        self.inner: dict[str, Performer] = {}
+        """Those of runs inside this one that have not ended, by run id."""
         self.executions: dict[tuple[str, int], ToolExecution] = {}
         """Attempts that have not ended, whether they still count or not."""
-        self.is_late = False
-        """Whether the time that the machine asked for is over: nothing more is begun."""
+        self._is_late = False
         self.is_fenced = False
         """Whether somebody else has taken the run over: what its session keeps of it is theirs to say."""
         self._pump = pump
@@ -84,6 +107,11 @@ class Performer:
 
     def _mark(self) -> None:
         INSIDE.set((*INSIDE.get(), self.machine.origin.run_id))
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time of this run, or of one around it, is over: nothing more is begun."""
+        return self._is_late or (self.outer is not None and self.outer.is_late)
 
     def push(self, signal: Signal) -> None:
         """Send the machine a signal."""
@@ -112,17 +140,48 @@ class Performer:
                     execution.stop(why)
             case Commit():
                 self._commit(command)
+            case StartMember():
+                self._start_member(command)
+            case StopMember(run_id=run_id, signal=signal):
+                run = self.inner.get(run_id)
+                if run is not None:
+                    run.push(signal)
+            case TellTeam():
+                if self.outer is not None:
+                    self.outer.push(MemberNoted())
+
+    def _start_member(self, command: StartMember) -> None:
+        members = self.config.members
+        if members is None:
+            raise UsageError(f"Run {self.machine.origin.run_id!r} has no member {command.member!r}.")
+        opened = members.open(command)
+        run = self.inner[command.run_id] = self._pump.begin(opened, self)
+        run.push(command.signal)
+
+    def over(self, end: RunEndEvent) -> None:
+        """The run's segment is over; the run that it is inside of hears of it."""
+        outer, run_id = self.outer, end.origin.run_id
+        if outer is not None:
+            outer.inner.pop(run_id, None)
+            outer.push(MemberEnded(run_id, self.machine.ended_with(end)))
 
     def stop(self) -> None:
-        """Stop the model and the tools now, whatever the machine says."""
+        """Stop the models and the tools of this run and of those inside it now, whatever their machines say."""
         if self._request is not None:
             self._request.cancel()
         self.stop_tools()
+        for run in self.inner.values():
+            run.stop()
 
     def stop_tools(self) -> None:
         """Tell all tools to stop."""
         for execution in list(self.executions.values()):
             execution.stop("cancelled")
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing of the run goes on any more."""
+        return not self.executions and (self._request is None or self._request.done())
 
     def settle(self) -> None:
         """The run is over: no timer and no request of it goes on."""
@@ -132,7 +191,7 @@ class Performer:
 
     def _time_is_up(self) -> None:
         """What runs is stopped now, and not only when somebody reads; the machine hears of the deadline first."""
-        self.is_late = True
+        self._is_late = True
         self.push(Deadline())
         self.stop()
 
@@ -151,7 +210,7 @@ class Performer:
         request = ModelRequest(
             messages=command.messages,
             tools=config.offered(command),
-            options=config.options,
+            options=config.options.override(_MUST_CALL) if command.must_call else config.options,
             cache=self._cache,
             tail=command.tail,
         )

@@ -67,7 +67,7 @@ def only(*classes: type[E]) -> Picker[E]:
 
 
 def visible_text(event: AgentEvent) -> list[str]:
-    """Text as it comes, preambles included."""
+    """Text as it comes, preambles included. Of a team's run it is that of all members."""
     if type(event) is ReasonDeltaEvent and event.chat_type is ChatEventType.TEXT_DELTA:
         return [event.text]
     return []

@@ -11,7 +11,8 @@ import msgspec
 
 from headwater.chat.events import ModelEvent
 from headwater.chat.request import ModelRequest, RequestOptions, ToolSpec
-from headwater.core.signals import CallModel, Commit
+from headwater.core.machine import Machine
+from headwater.core.signals import CallModel, Commit, StartMember
 from headwater.events import AgentEvent
 
 
@@ -68,11 +69,20 @@ class Conversation(Protocol):
         ...
 
 
+class Members(Protocol):
+    """The agents whose runs one run may begin inside itself."""
+
+    def open(self, command: StartMember) -> Opened:
+        """The machine of such a run, new or of what its log comes to, and what it is performed with."""
+        ...
+
+
 class DriverConfig(msgspec.Struct, frozen=True):
     """What a driver needs besides its machine. `buffer` is events, `thread_grace` seconds.
-    `fallbacks` are asked after `model`.
+    `fallbacks` are asked after `model`, `members` are the agents of a team.
 
-    Tools and model run in copies of `context`, which belongs to the run: the driver notes in it which run that is.
+    The journal, the clock and the buffer are those of the root run. Tools and model run in copies of `context`, which
+    belongs to the run: the driver notes in it which run that is.
     """
 
     model: Model
@@ -86,6 +96,7 @@ class DriverConfig(msgspec.Struct, frozen=True):
     thread_grace: float = 2.0
     clock: Callable[[], float] = time.time
     fallbacks: tuple[Model, ...] = ()
+    members: Members | None = None
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -97,3 +108,10 @@ class DriverConfig(msgspec.Struct, frozen=True):
         if not command.offers_tools:
             return ()
         return (*self.tools, *command.more_tools) if command.more_tools else self.tools
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A run that is about to begin inside another."""
+
+    machine: Machine
+    config: DriverConfig

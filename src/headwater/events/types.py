@@ -227,12 +227,19 @@ class HITLDecidedEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="hi
 
 
 class NodeStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="node.start"):
-    """A team starts a member."""
+    """A team starts a member, or goes on with its run.
+
+    `label` is the protocol's own name for the node, `call_id` the supervisor's call that it executes. `decided_at` is
+    the number of the last event before the protocol gave out this work.
+    """
 
     node_id: str
     member: str
     member_run_id: str
     attempt: int = 1
+    label: str = ""
+    call_id: str = ""
+    decided_at: int = 0
 
 
 class NodeEndEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="node.end"):

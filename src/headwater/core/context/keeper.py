@@ -21,6 +21,7 @@ from headwater.core.context.reload import RELOAD, reload, reload_spec
 from headwater.core.context.steps import TruncateResults, Window
 from headwater.core.context.summary import Summarise, request, upto
 from headwater.core.context.view import ContextStep, View
+from headwater.core.inner import InnerAnswer, InnerTool
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.plan import plan_tools
 from headwater.core.signals import CloseModel, MakeSummary, Summarised
@@ -175,8 +176,7 @@ class ContextKeeper:
         self._hard = 0
         out.held = held
         if held.is_shortened and self._may_reload and RELOAD not in out.inner:
-            out.inner[RELOAD] = lambda args: reload(out.conversation, args)
-            out.inner_specs = (reload_spec(),)
+            out.offer(InnerTool(reload_spec(), lambda args: InnerAnswer(reload(out.conversation, args))))
         now = (len(view.messages), view.tokens)
         head = (*out.head(self._round), self._limit, *now)
         out.emit(ContextSizeEvent(*head, now != (count, tokens), count, tokens))

@@ -19,7 +19,7 @@ that it calls are called from here too, so they are quick and pure (work belongs
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -223,12 +223,16 @@ Moves: TypeAlias = Move | tuple[Move, ...]
 
 
 class TeamProtocol(Protocol):
-    """How a team works together; see the module.
+    """How a team works together; see the module. `route` may raise: the team then fails with that error."""
 
-    `check` is called once, when the team is built: it raises `UsageError`, saying what to do, for members that do not
-    fit. `route` may raise: the team then fails with that error.
+    def route(self, state: TeamState) -> Moves: ...
+
+
+@runtime_checkable
+class ChecksMembers(Protocol):
+    """What a protocol may have besides `route`: a check, called once when the team is built.
+
+    It raises `UsageError`, saying what to do, for members that do not fit.
     """
 
     def check(self, members: tuple[Member, ...], *, has_supervisor: bool) -> None: ...
-
-    def route(self, state: TeamState) -> Moves: ...

@@ -1,0 +1,135 @@
+"""The driver of a root run, and the runs that begin inside it: their agents, their machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from headwater.agents.journal import LogJournal
+from headwater.agents.output import ask_for_output
+from headwater.agents.parts import RunPlan, config_of, context_of, driver_config, run_config, system_of
+from headwater.agents.session import OpenSession
+from headwater.agents.settings import Seat, Settings
+from headwater.agents.silent import has_model
+from headwater.chat.history import window
+from headwater.chat.profile import Profile
+from headwater.core.machine import Machine
+from headwater.core.outbox import RunConfig
+from headwater.core.round import Numbering
+from headwater.core.run import RunMachine
+from headwater.core.signals import Start, StartMember
+from headwater.core.team.machine import TeamMachine
+from headwater.core.team.recall import recall
+from headwater.core.team.record import TeamConfig, Tree
+from headwater.core.team.routing import Member
+from headwater.drive.driver import Driver
+from headwater.drive.ports import Members, Opened
+from headwater.events import Origin
+from headwater.messages import Message, SystemMessage
+
+
+def tree_driver(
+    plan: RunPlan,
+    origin: Origin,
+    session: OpenSession | None,
+    journal: LogJournal | None,
+    messages: Sequence[Message],
+    tree: Tree | None = None,
+) -> Driver:
+    """The driver of a root run with this input; with `tree` it goes on after what its log comes to."""
+    plan = plan.within(session)
+    numbering = Numbering(tree.events[-1].seq if tree is not None else 0)
+    config = config_of(plan, origin, session, messages)
+    config_of_driver = driver_config(plan, _members(plan, origin, numbering, tree))
+    return Driver(
+        _machine(plan, config, numbering, tree),
+        msgspec.structs.replace(config_of_driver, journal=journal, conversation=session),
+    )
+
+
+def _machine(plan: RunPlan, config: RunConfig, numbering: Numbering, tree: Tree | None) -> Machine:
+    run_id = config.origin.run_id
+    history = tuple(message for message in config.prefix if not isinstance(message, SystemMessage))
+    team = team_config(plan.settings, history)
+    if team is None:
+        return RunMachine(config, numbering, tree.runs.get(run_id) if tree is not None else None)
+    if tree is None or run_id not in tree.teams:
+        return TeamMachine(config, team, numbering)
+    finder = partial(recall, tree, run_id, team)
+    return TeamMachine(config, team, numbering, tree.teams[run_id], past=tree.inside(run_id), recall=finder)
+
+
+def team_config(settings: Settings, history: tuple[Message, ...] = ()) -> TeamConfig | None:
+    """What the machine of a team is made of; None for an agent that is none."""
+    team = settings.team
+    if team is None:
+        return None
+    profile: object = getattr(settings.model, "profile", None)
+    return TeamConfig(
+        members=tuple(Member(seat.name, seat.description, seat.kind) for seat in team.members),
+        protocol=team.protocol,
+        history=history,
+        shares_history=team.shares_history,
+        on_failure=team.on_failure,
+        max_steps=team.max_steps,
+        has_supervisor=has_model(settings),
+        calls_tools=profile.calls_tools if isinstance(profile, Profile) else True,
+    )
+
+
+def _members(plan: RunPlan, origin: Origin, numbering: Numbering, tree: Tree | None) -> Members | None:
+    return TeamMembers(plan, origin, numbering, tree) if plan.settings.team is not None else None
+
+
+class TeamMembers:
+    """Opens the runs of a team's members. Each has a copy of the team's context variables, and its settings."""
+
+    def __init__(self, plan: RunPlan, origin: Origin, numbering: Numbering, tree: Tree | None) -> None:
+        self._plan = plan
+        self._origin = origin
+        self._numbering = numbering
+        self._tree = tree
+        team = plan.settings.team
+        self._seats: dict[str, Seat] = {seat.name: seat for seat in team.members} if team is not None else {}
+
+    def open(self, command: StartMember) -> Opened:
+        """The machine of a member's run, new or of what its log comes to, and what it is performed with."""
+        seat, outer = self._seats[command.member], self._origin
+        origin = Origin(
+            run_id=command.run_id,
+            root_run_id=outer.root_run_id,
+            agent=seat.name,
+            agent_kind=seat.kind,
+            path=(*outer.path, seat.name),
+            parent_run_id=outer.run_id,
+            session_id=outer.session_id,
+        )
+        plan = msgspec.structs.replace(
+            self._plan,
+            settings=seat.settings,
+            asked=ask_for_output(seat.settings),
+            context=self._plan.context.copy(),
+        )
+        config = self._config(plan, origin, command)
+        machine = _machine(plan, config, self._numbering, self._tree)
+        config_of_driver = driver_config(plan, _members(plan, origin, self._numbering, self._tree))
+        if command.inner:
+            own = {tool.spec.name for tool in command.inner}
+            offered = (*(tool for tool in plan.asked.tools if tool.name not in own), *(t.spec for t in command.inner))
+            config_of_driver = msgspec.structs.replace(config_of_driver, tools=offered)
+        return Opened(machine, config_of_driver)
+
+    @staticmethod
+    def _config(plan: RunPlan, origin: Origin, command: StartMember) -> RunConfig:
+        settings, system = plan.settings, system_of(plan)
+        messages = command.signal.input if isinstance(command.signal, Start) else ()
+        # What the protocol hands over is what it wants seen; only the conversation before is a window's.
+        shared = command.shared if settings.context else window(command.shared, settings.window, messages)
+        return msgspec.structs.replace(
+            run_config(plan, origin, (*system, *shared, *command.history)),
+            context=context_of(settings, None, len(system)),
+            inner=command.inner,
+            meter=command.meter,
+        )
