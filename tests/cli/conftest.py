@@ -16,7 +16,9 @@ from tests.cli.endpoint import Endpoint
 AGENTS = '''
 import asyncio
 
-from headwater import ReActAgent, ToolError, tool
+from typing import Literal
+
+from headwater import ReActAgent, ToolContext, ToolError, tool
 from headwater.core.budget import Budget
 from headwater.core.policy import Retry
 from headwater.errors import model_error
@@ -46,6 +48,18 @@ async def hang() -> str:
 def rm(path: str) -> str:
     """Remove a file."""
     return f"removed {path}"
+
+
+@tool(ask_first=True)
+async def book(city: str, ctx: ToolContext) -> str:
+    """Book a trip."""
+    who = await ctx.ask("Who travels?")
+    size = await ctx.ask("How many bags?", int | None)
+    seat = await ctx.ask("Which seat?", Literal["window", "aisle"])
+    rest = await ctx.ask("What else?", list[int])
+    if not await ctx.ask(f"Book {city} for {who}?", bool):
+        return "not booked"
+    return f"booked {city} for {who}, {size}, {seat}, {rest}"
 
 
 def greet(name: str) -> str:
@@ -83,6 +97,9 @@ again = ReActAgent(
     retry=Retry(base=0.0, after_output="discard"),
 )
 careful = ReActAgent(model=ScriptedModel([[call("rm", {"path": "x"})], lambda r: r.messages[-1].text]), tools=[rm])
+asking = ReActAgent(
+    model=ScriptedModel([[call("book", {"city": "Oslo"})], lambda r: r.messages[-1].text]), tools=[book]
+)
 nasty = ReActAgent(model=ScriptedModel(["red \\x1b[31malert\\x1b[0m\\x07 \\u202eback\\r\\nnext"]))
 talk = ReActAgent(model=ScriptedModel([lambda r: f"{len(r.messages)} messages"] * 9))
 many = ReActAgent(model=ScriptedModel([["word "] * 20000]))

@@ -137,6 +137,45 @@ def test_a_chat_asks_too_and_goes_on() -> None:
     assert "removed x" in typist.seen
 
 
+ASKING = ("run", "hi", "--agent", "made:asking")
+
+
+@pytest.mark.usefixtures("folder")
+def test_questions_are_asked_as_their_schema_has_it_until_the_answer_fits() -> None:
+    with terminal(*ASKING) as typist:
+        typist.answer("answer: ", "ann\n")
+        typist.answer("integer: ", "two\n")
+        typist.answer("integer: ", "2.5\n")
+        typist.answer("integer: ", "2\n")
+        typist.answer("which: ", "3\n")
+        typist.answer("which: ", "2\n")
+        typist.answer("answer as JSON: ", '["x"]\n')
+        typist.answer("answer as JSON: ", "[1, 2]\n")
+        typist.answer("[y]es / [n]o: ", "maybe\n")
+        typist.answer("[y]es / [n]o: ", "y\n")
+        assert typist.status() == 0
+    assert "booked Oslo for ann, 2, aisle, [1, 2]" in typist.seen
+    for said in ("no JSON", "should be integer", "from 1 to 2", "[0]: should be integer", "y or n", "1  window"):
+        assert said in typist.seen, said
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_empty_line_is_null_where_that_fits_and_else_leaves_the_question_unanswered() -> None:
+    with terminal(*ASKING) as typist:
+        typist.answer("answer: ", "ann\n")
+        typist.answer("integer: ", "\n")
+        typist.answer("which: ", "\n")
+        assert typist.status() == 0
+    assert "(Which seat?) and went no further" in " ".join(typist.seen.split())
+    assert "booked" not in typist.seen
+
+
+def test_where_nobody_can_answer_the_question_is_said(cli: Cli) -> None:
+    first, second = cli(*ASKING, "--session", "s").err.splitlines()
+    assert first == 'the run waits for a person: book {"city": "Oslo"} asks: Who travels?'
+    assert "agent.resume([Respond(" in second
+
+
 def test_where_nobody_can_answer_it_is_said_what_waits_and_how_to_decide(cli: Cli) -> None:
     ran = cli(*RUN, "--session", "s")
     first, second = ran.err.splitlines()

@@ -1,4 +1,4 @@
-"""A run that waits for a person, at a terminal: each call is shown whole and asked about."""
+"""A run that waits for a person, at a terminal: each call is shown whole, and asked about or its question put."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.cli.answering import answer
 from headwater.cli.play import Played, shown_call
 from headwater.cli.terminal import Terminal, clean
 from headwater.core.decisions import Approve, Decision, Reject
@@ -41,7 +42,7 @@ def play_through(
             break
         try:
             played = runner.run(resume(decisions, end.origin.run_id))
-        except DecisionError as error:  # nothing has changed: edited arguments may not fit
+        except DecisionError as error:  # nothing has changed: edited arguments or an answer may not fit
             err.error(str(error))
     return played
 
@@ -60,6 +61,8 @@ def _ask_one(task: HITLTask, out: Terminal) -> Decision:
     if task.question:
         out.line(clean(task.question), "bold")
     out.line(shown_call(task), "" if task.question else "bold")
+    if task.schema is not None:
+        return answer(task, task.schema, out)
     while True:
         match input(_CHOICES).strip().lower():
             case "y" | "yes":

@@ -124,7 +124,8 @@ def report(played: Played, err: Terminal, *, session: str | None = None, kept: b
             err.line(f"cancelled: {_kept(played, end)}{f' in session {session}' if session else ''}", "yellow")
         case Outcome.SUSPENDED:
             for task in end.response.pending:
-                err.line(f"the run waits for a person: {shown_call(task)}", "yellow")
+                asked = f" asks: {escape(task.question)}" if task.question else ""
+                err.line(f"the run waits for a person: {shown_call(task)}{asked}", "yellow")
             err.line(_deciding(end, session, kept), "dim")
         case Outcome.REJECTED:
             err.line("rejected: a person refused a call, and the run ended there", "yellow")
@@ -145,8 +146,11 @@ def _deciding(end: RunEndEvent, session: str | None, kept: bool) -> str:
     if session is None and not kept:
         return "It is not kept: run it at a terminal to be asked, or give --session to decide in Python."
     where = f"session={session!r}" if session is not None else f"run_id={end.origin.run_id!r}"
-    approvals = ", ".join(f"Approve({task.call_id!r})" for task in end.response.pending)
-    return f"Run it at a terminal to be asked, or decide in Python: agent.resume([{approvals}], {where})"
+    decisions = ", ".join(
+        f"Approve({task.call_id!r})" if task.schema is None else f"Respond({task.call_id!r}, ...)"
+        for task in end.response.pending
+    )
+    return f"Run it at a terminal to be asked, or decide in Python: agent.resume([{decisions}], {where})"
 
 
 def _kept(played: Played, end: RunEndEvent) -> str:

@@ -216,7 +216,7 @@ def tool_lines(out: Terminal, event: ToolCallEndEvent, args: dict[str, Any] | No
             mark, style = glyphs.bad, "red"
         case _:
             mark, style = glyphs.off, "yellow"
-    status = "" if event.status is ToolStatus.OK else str(event.status)
+    status = "" if event.status is ToolStatus.OK else "asks" if event.question is not None else str(event.status)
     duration = seconds(event.duration) if event.executed else "not run"
     tail = glyphs.dot.join(part for part in (status, duration) if part)
     name = clean(event.tool_name)
@@ -226,7 +226,8 @@ def tool_lines(out: Terminal, event: ToolCallEndEvent, args: dict[str, Any] | No
     if shown:
         head.append("  ").append(shown)
     head.append("  ").append(tail, style if status else "dim")
-    lines = [line.strip() for line in clean(event.text).splitlines() if line.strip()]
+    text = event.text if event.question is None else event.question.text
+    lines = [line.strip() for line in clean(text).splitlines() if line.strip()]
     if not lines or event.status is ToolStatus.CANCELLED:  # that it was cancelled has been said
         return head, None
     more = f" {glyphs.more}" if len(lines) > 1 else ""
