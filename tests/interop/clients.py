@@ -23,6 +23,7 @@ RESUME: dict[str, list[Json]] = {
         {"status": "resolved", "payload": {**YES, "editedArgs": EDITED}},
         {"status": "resolved", "payload": {"text": "I told Bob myself."}},
     ],
+    "question": [{"status": "resolved", "payload": {"answer": 2}}],
 }
 """What a person answers an AG-UI client's interrupts."""
 
@@ -36,6 +37,7 @@ DECISIONS: dict[str, list[Json]] = {
         {"decision": "approve", "args": EDITED},
         {"decision": "respond", "message": "I told Bob myself."},
     ],
+    "question": [{"decision": "respond", "value": 2}],
 }
 """The same as a page sends it, where approvals do not reach: edits, and all of `ai` 5."""
 

@@ -123,6 +123,19 @@ async def chart(title: str, ctx: hw.ToolContext) -> hw.ToolResult:
     return hw.ToolResult(text="drawn", media=(MediaPart(media_type="image/png", data=PIXEL, name="chart.png"),))
 
 
+@hw.tool(effect="read")
+async def lookup(word: str) -> str:
+    """Look a word up."""
+    return f"{word}: a word"
+
+
+@hw.tool(effect="idempotent")
+async def book(ctx: hw.ToolContext) -> str:
+    """Book a seat."""
+    seats = await ctx.ask("How many seats?", int)
+    return f"booked {seats}"
+
+
 class Forecast(TypedDict):
     """A structured answer."""
 
@@ -190,6 +203,29 @@ async def hitl_edit() -> list[AgentEvent]:
         ]
 
     return await decided(decide, "Sent to Eve.")
+
+
+async def question() -> list[AgentEvent]:
+    """A tool asks a person, and goes on with the answer in the second segment."""
+    bot = agent([call("book")], "Booked.", tools=[book])
+    first = await read(bot.stream("Seats, please.", session="s"))
+    end = first[-1]
+    assert isinstance(end, RunEndEvent)
+    answers = [hw.Respond(task.call_id, value=2) for task in end.response.pending]
+    return [*first, *await read(bot.resume_stream(answers, session="s"))]
+
+
+async def eager() -> list[AgentEvent]:
+    """A tool that only reads ends while the model is still talking."""
+    done = asyncio.Event()
+    bot = agent([call("lookup", {"word": "fjord"}), wait(done), say("One ", "moment.")], "A word.", tools=[lookup])
+    events: list[AgentEvent] = []
+    async with bot.stream("What is a fjord?") as run:
+        async for event in run:
+            events.append(event)
+            if isinstance(event, hw.ToolCallEndEvent):
+                done.set()
+    return events
 
 
 async def plan() -> list[AgentEvent]:
@@ -290,6 +326,8 @@ SCENARIOS: dict[str, Callable[[], Coroutine[Any, Any, list[AgentEvent]]]] = {
     "hitl_approve": hitl_approve,
     "hitl_reject": hitl_reject,
     "hitl_edit": hitl_edit,
+    "question": question,
+    "eager": eager,
     "plan": plan,
     "failure": failure,
     "discard": discard,

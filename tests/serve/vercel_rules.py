@@ -95,6 +95,9 @@ class Judge:
                 if kind.endswith("end"):
                     self._parts.pop(name, None)
             case "tool-input-start" | "tool-input-available" | "tool-input-error":
+                # A call may be written on, which makes void what its tool did early; then it is begun anew.
+                if self._calls.get(name) == "output-available" and kind != "tool-input-start":
+                    self.say(f"{kind} of {name} takes its output away")
                 self._calls[name] = "output-error" if kind.endswith("error") else kind.removeprefix("tool-")
                 self._in_step.add(name)
                 self._writing = self._writing | {name} if kind == "tool-input-start" else self._writing - {name}

@@ -34,7 +34,9 @@ _CUT = {
 }
 
 
-def agui(*, path: str = "/agui", subagents: bool = False, resumable: bool = False) -> tuple[Route, ...]:
+def agui(
+    *, path: str = "/agui", subagents: bool = False, resumable: bool = False, blobs: str = "/runs"
+) -> tuple[Route, ...]:
     """The routes of AG-UI, below `{path}/{agent}`.
 
     `POST` there runs, or answers what waits. `GET .../threads/{thread}` replays the thread's last run and follows it,
@@ -42,9 +44,10 @@ def agui(*, path: str = "/agui", subagents: bool = False, resumable: bool = Fals
 
     `subagents` shows members as subagents also to clients that do not say their version (0.0.58 and 0.0.59 understand
     them, older ones fail). A client that hangs up cancels its run, since hanging up is how these clients stop one;
-    with `resumable` the run goes on and can be replayed.
+    with `resumable` the run goes on and can be replayed. `blobs` is the address under which clients find the server's
+    runs, for media and long results that are too big for events.
     """
-    translate = partial(_translate, subagents)
+    translate = partial(_translate, subagents, blobs)
     leave: OnDisconnect = Detach() if resumable else CancelRun()
     thread = f"{path}/{{agent}}/threads/{{thread}}"
     return (
@@ -69,22 +72,22 @@ def _read_stop(incoming: Incoming) -> Intent:
     return Cancel(session=incoming.params["thread"], reply=Reply(b"{}"))
 
 
-def _translate(subagents: bool, incoming: Incoming, followed: Followed) -> AguiTranslator:
+def _translate(subagents: bool, blobs: str, incoming: Incoming, followed: Followed) -> AguiTranslator:
     if incoming.method == "GET":
         version = incoming.query.get("protocolVersion")
         found = RunAgentInput(incoming.params["thread"], followed.run_id, protocol_version=version)
     else:
         found = read_input(incoming.body)
-    return AguiTranslator(found, subagents=subagents)
+    return AguiTranslator(found, subagents=subagents, blobs=blobs)
 
 
 class AguiTranslator:
     """One stream: events in, frames out."""
 
-    def __init__(self, found: RunAgentInput, *, subagents: bool = False) -> None:
+    def __init__(self, found: RunAgentInput, *, subagents: bool = False, blobs: str = "/runs") -> None:
         history = [_without_nulls(message) for message in found.messages]
         dialect = dialect_for(found.protocol_version, subagents=subagents)
-        self._stream = AguiStream(found.thread_id, found.run_id, dialect, history, found.parent_run_id or "")
+        self._stream = AguiStream(found.thread_id, found.run_id, dialect, history, found.parent_run_id or "", blobs)
 
     def open(self) -> Sequence[Frame]:
         return ()

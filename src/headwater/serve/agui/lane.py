@@ -9,6 +9,7 @@ from headwater.events import ChatEventType, ReasonDeltaEvent, ToolCallEndEvent, 
 from headwater.messages import ToolCallPart
 from headwater.serve.agui import values
 from headwater.serve.agui.dialect import Dialect
+from headwater.serve.blobs import Blobs
 
 UNFINISHED = "The model did not finish this call, so it was not run."
 WITHDRAWN = "The model's turn was withdrawn, so this call was not run."
@@ -23,7 +24,14 @@ class Lane:
     """
 
     def __init__(
-        self, run_id: str, name: str, dialect: Dialect, out: list[dict[str, Any]], owner: str = "", prefix: str = ""
+        self,
+        run_id: str,
+        name: str,
+        dialect: Dialect,
+        blobs: Blobs,
+        out: list[dict[str, Any]],
+        owner: str = "",
+        prefix: str = "",
     ) -> None:
         self.run_id = run_id
         self.owner = owner
@@ -31,6 +39,7 @@ class Lane:
         """The messages of this attempt of the turn, void if it is discarded; their content is set when they end."""
         self._name = name
         self._dialect = dialect
+        self._blobs = blobs
         self._out = out
         self._prefix = prefix
         self._attribution: dict[str, Any] = {"subagentRunId": owner} if owner else {}
@@ -79,7 +88,7 @@ class Lane:
                 self._end_message(message_id)
             case ChatEventType.MEDIA_DONE:
                 if event.media is not None:
-                    self.activity(message_id, "MEDIA", values.media(event.media))
+                    self.activity(message_id, "MEDIA", values.media(event.media, self._blobs))
 
     def call(self, call_id: str, name: str, args: str) -> None:
         """A fragment of a call. One that goes on after its tool ran early continues under the same id."""
@@ -144,13 +153,13 @@ class Lane:
             return None
         tool_call = self.tool_call(event.call_id)
         message_id = f"{tool_call}:result" if event.attempt == 1 else f"{tool_call}:result:{event.attempt}"
-        text = values.result_text(event)
+        text = values.result_text(event, self._blobs)
         as_parts = bool(event.media) and self._dialect.result_parts
-        content = values.result_parts(text, event.media) if as_parts else text
+        content = values.result_parts(text, event.media, self._blobs) if as_parts else text
         message = self.result(event.call_id, message_id, content, values.tool_detail(event))
         if not as_parts:
             for number, item in enumerate(event.media, 1):
-                self.activity(f"{message_id}:media{number}", "MEDIA", values.media(item, tool_call))
+                self.activity(f"{message_id}:media{number}", "MEDIA", values.media(item, self._blobs, tool_call))
         return message
 
     def result(self, call_id: str, message_id: str, content: Any, detail: dict[str, Any]) -> dict[str, Any] | None:

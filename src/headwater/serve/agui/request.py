@@ -112,12 +112,14 @@ def _decision(entry: ResumeEntry) -> Decision:
             return Approve(call_id, digest=digest)
         case False:
             return Reject(call_id, digest=digest)
+        case {"answer": answer}:
+            return Respond(call_id, value=answer, digest=digest)
         case str(text) | {"text": str(text)} if text:
             return Respond(call_id, text, digest=digest)
         case _:
             raise BadRequest(
                 f"The answer to interrupt {entry.interrupt_id!r} cannot be read: send a payload with `approved` "
-                "(and `editedArgs` or `reason`), or with `text`.",
+                "(and `editedArgs` or `reason`), with `answer`, or with `text`.",
                 status=422,
                 code="invalid_answer",
             )

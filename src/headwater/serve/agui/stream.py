@@ -36,6 +36,7 @@ from headwater.events import (
 from headwater.serve.agui import values
 from headwater.serve.agui.dialect import PROTOCOL_VERSION, Dialect
 from headwater.serve.agui.lane import Lane
+from headwater.serve.blobs import Blobs
 from headwater.serve.waiting import waiting_name
 
 
@@ -43,16 +44,24 @@ class AguiStream:
     """Feed it a run's events, in order; it answers with the AG-UI events that each comes to.
 
     `thread_id` and `run_id` are the client's names for the session and this stream; `history` is what the client said
-    it shows already. After the root's `run.end`, or `cut`, everything is closed; a resumed segment may follow in the
-    same stream, as a run of its own.
+    it shows already, `blobs` the address of the server's runs. After the root's `run.end`, or `cut`, everything is
+    closed; a resumed segment may follow in the same stream, as a run of its own.
     """
 
     def __init__(
-        self, thread_id: str, run_id: str, dialect: Dialect, history: Sequence[dict[str, Any]] = (), parent: str = ""
+        self,
+        thread_id: str,
+        run_id: str,
+        dialect: Dialect,
+        history: Sequence[dict[str, Any]] = (),
+        parent: str = "",
+        blobs: str = "/runs",
     ) -> None:
         self._ids = {"threadId": thread_id, "runId": run_id}
         self._parent_ids = {"parentRunId": parent} if parent else {}
         self._dialect = dialect
+        self._base = blobs
+        self._blobs = Blobs(blobs, "")
         self._transcript = list(history)
         self._lanes: dict[str, Lane] = {}
         self._met: set[str] = set()
@@ -93,7 +102,8 @@ class AguiStream:
         if origin.run_id == origin.root_run_id:
             self._root, self._is_open = origin.run_id, True
             self._met = {origin.run_id}
-            lane = Lane(origin.run_id, origin.agent, self._dialect, self._out)
+            self._blobs = Blobs(self._base, origin.run_id)
+            lane = Lane(origin.run_id, origin.agent, self._dialect, self._blobs, self._out)
             self._lanes = {origin.run_id: lane}
             metadata = values.ours(run_id=origin.run_id, agent=origin.agent, resumed=event.resumed)
             started = {"type": "RUN_STARTED", **self._ids, **self._parent_ids, "protocolVersion": PROTOCOL_VERSION}
@@ -116,9 +126,9 @@ class AguiStream:
             if cause:
                 started["parentToolCallId"] = f"{parent_id}:{cause}"
             self._out.append(started)
-            lane = Lane(run_id, name, self._dialect, self._out, owner=run_id)
+            lane = Lane(run_id, name, self._dialect, self._blobs, self._out, owner=run_id)
         else:
-            lane = Lane(run_id, name, self._dialect, self._out, prefix=f"{name} ({run_id}) ")
+            lane = Lane(run_id, name, self._dialect, self._blobs, self._out, prefix=f"{name} ({run_id}) ")
         self._lanes[run_id] = lane
         return lane
 

@@ -12,15 +12,15 @@ from headwater.errors import ErrorInfo
 from headwater.events import AgentEvent, HITLTask, Outcome, Response, ToolCallEndEvent, ToolStatus, event_to_dict
 from headwater.messages import MediaPart, Usage
 from headwater.serve.agui.dialect import Dialect
+from headwater.serve.blobs import Blobs
 from headwater.serve.waiting import waiting_name
 
 _ENVELOPE = ("v", "seq", "ts", "origin", "round", "type")
-_ANSWER = {
+_APPROVAL = {
     "type": "object",
     "properties": {"approved": {"type": "boolean"}, "editedArgs": {"type": "object"}, "reason": {"type": "string"}},
     "required": ["approved"],
 }
-_TEXT_ANSWER = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
 
 def ours(**fields: Any) -> dict[str, Any]:
@@ -40,9 +40,9 @@ def plan(steps: Sequence[str], index: int, stage: str = "") -> dict[str, Any]:
     return {"steps": shown, "index": index, **({"stage": str(stage)} if stage else {})}
 
 
-def media(part: MediaPart, tool_call: str = "") -> dict[str, Any]:
+def media(part: MediaPart, blobs: Blobs, tool_call: str = "") -> dict[str, Any]:
     """The content of a `MEDIA` activity; what is inline is a data URL."""
-    content: dict[str, Any] = {"url": part.url or f"data:{part.media_type};base64,{part.data}"}
+    content: dict[str, Any] = {"url": blobs.media(part)}
     if part.media_type:
         content["mediaType"] = part.media_type
     if part.name:
@@ -52,22 +52,23 @@ def media(part: MediaPart, tool_call: str = "") -> dict[str, Any]:
     return content
 
 
-def result_text(event: ToolCallEndEvent) -> str:
+def result_text(event: ToolCallEndEvent, blobs: Blobs) -> str:
     """A tool's result as people read it: the event has no error flag, so that a failure says so in words."""
-    return event.text if event.status is ToolStatus.OK else f"[{event.status}] {event.text}"
+    text = blobs.text(event)
+    return text if event.status is ToolStatus.OK else f"[{event.status}] {text}"
 
 
-def result_parts(text: str, items: Sequence[MediaPart]) -> list[dict[str, Any]]:
+def result_parts(text: str, items: Sequence[MediaPart], blobs: Blobs) -> list[dict[str, Any]]:
     """A result of several parts: the text, then what came with it."""
-    return [{"type": "text", "text": text}, *(_part(item) for item in items)]
+    return [{"type": "text", "text": text}, *(_part(item, blobs) for item in items)]
 
 
-def _part(item: MediaPart) -> dict[str, Any]:
+def _part(item: MediaPart, blobs: Blobs) -> dict[str, Any]:
     major = item.media_type.partition("/")[0]
     kind = major if major in ("image", "audio", "video") else "document"
-    if item.url:
+    if item.url or item.ref:
         mime = {"mimeType": item.media_type} if item.media_type else {}
-        return {"type": kind, "source": {"type": "url", "value": item.url, **mime}}
+        return {"type": kind, "source": {"type": "url", "value": blobs.media(item), **mime}}
     mime_type = item.media_type or "application/octet-stream"
     return {"type": kind, "source": {"type": "data", "value": item.data, "mimeType": mime_type}}
 
@@ -104,10 +105,10 @@ def interrupt(task: HITLTask, root: str, run_ids: Mapping[tuple[str, ...], str],
     run_id = run_ids.get(task.path, root)
     found: dict[str, Any] = {
         "id": waiting_name(task, root),
-        "reason": "input_required" if task.question else "tool_call",
+        "reason": "tool_call" if task.schema is None else "input_required",
         "message": task.question or f"Run {task.tool_name}?",
         "toolCallId": f"{run_id}:{task.call_id}",
-        "responseSchema": _TEXT_ANSWER if task.question else _ANSWER,
+        "responseSchema": _APPROVAL if task.schema is None else _answer(task.schema),
         "metadata": ours(
             call_id=task.call_id, tool_name=task.tool_name, args=task.args, digest=task.digest, path=task.path
         ),
@@ -117,6 +118,11 @@ def interrupt(task: HITLTask, root: str, run_ids: Mapping[tuple[str, ...], str],
     if dialect.subagents and run_id != root:
         found["subagentRunId"] = run_id
     return found
+
+
+def _answer(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an answer to a tool's question: what it asks for, under a name."""
+    return {"type": "object", "properties": {"answer": schema}, "required": ["answer"]}
 
 
 def failure(outcome: Outcome, error: ErrorInfo | None) -> dict[str, Any]:

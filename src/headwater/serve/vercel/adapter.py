@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -35,20 +36,22 @@ _CUT = {
 }
 
 
-def vercel(*, path: str = "/vercel", resumable: bool = False) -> tuple[Route, ...]:
+def vercel(*, path: str = "/vercel", resumable: bool = False, blobs: str = "/runs") -> tuple[Route, ...]:
     """The routes for `useChat`: `{path}/v{version}/{agent}`, where the version is that of `ai`: 5, 6 or 7.
 
     `POST` runs or answers approvals, `GET .../{chat}/stream` replays what goes on (204 if nothing does), `POST
     .../{chat}/stop` stops it. A client that hangs up cancels its run, since that is how `stop()` works; with
-    `resumable` the run goes on, can be read again, and ends early only by the stop route.
+    `resumable` the run goes on, can be read again, and ends early only by the stop route. `blobs` is the address under
+    which pages find the server's runs, for media and long results that are too big for events.
     """
+    translate = partial(_translate, blobs)
     leave: OnDisconnect = Detach() if resumable else CancelRun()
     api = f"{path}/{{version}}/{{agent}}"
     chat = f"{api}/{{chat}}"
     return (
-        Route(api, _read, _translate, headers=HEADERS, on_disconnect=leave),
-        Route(f"{chat}/stream", _read_chat, _translate, method="GET", headers=HEADERS, on_disconnect=Detach()),
-        Route(f"{chat}/stop", _read_stop, _translate),
+        Route(api, _read, translate, headers=HEADERS, on_disconnect=leave),
+        Route(f"{chat}/stream", _read_chat, translate, method="GET", headers=HEADERS, on_disconnect=Detach()),
+        Route(f"{chat}/stop", _read_stop, translate),
     )
 
 
@@ -78,15 +81,15 @@ def _read_stop(incoming: Incoming) -> Intent:
     return Cancel(session=incoming.params["chat"], reply=Reply(b"{}"))
 
 
-def _translate(incoming: Incoming, followed: Followed) -> VercelTranslator:
-    return VercelTranslator(_version(incoming))
+def _translate(blobs: str, incoming: Incoming, followed: Followed) -> VercelTranslator:
+    return VercelTranslator(_version(incoming), blobs)
 
 
 class VercelTranslator:
     """One stream: events in, frames out."""
 
-    def __init__(self, version: Version) -> None:
-        self._stream = VercelStream(version)
+    def __init__(self, version: Version, blobs: str = "/runs") -> None:
+        self._stream = VercelStream(version, blobs)
 
     def open(self) -> Sequence[Frame]:
         return ()

@@ -6,6 +6,7 @@ from typing import Any
 
 from headwater.events import ChatEventType, ReasonDeltaEvent, ToolCallEndEvent, ToolStatus
 from headwater.messages import MediaPart, ToolCallPart
+from headwater.serve.blobs import Blobs
 from headwater.serve.vercel.version import Version
 
 UNFINISHED = "The model did not finish this call, so it was not run."
@@ -21,11 +22,18 @@ class Lane:
     """
 
     def __init__(
-        self, run_id: str, version: Version, out: list[dict[str, Any]], announced: set[str], member: dict[str, Any]
+        self,
+        run_id: str,
+        version: Version,
+        blobs: Blobs,
+        out: list[dict[str, Any]],
+        announced: set[str],
+        member: dict[str, Any],
     ) -> None:
         self.run_id = run_id
         self.member = member
         self._version = version
+        self._blobs = blobs
         self._out = out
         self._texts: dict[str, None] = {}
         self._thoughts: dict[str, None] = {}
@@ -65,8 +73,7 @@ class Lane:
 
     def file(self, item: MediaPart) -> None:
         media_type = item.media_type or "application/octet-stream"
-        url = item.url or f"data:{media_type};base64,{item.data}"
-        self._out.append({"type": "file", "url": url, "mediaType": media_type, **self._ours({})})
+        self._out.append({"type": "file", "url": self._blobs.media(item), "mediaType": media_type, **self._ours({})})
 
     def call(self, call_id: str, name: str, args: str) -> None:
         """A fragment of a call that the model is writing."""
@@ -82,20 +89,30 @@ class Lane:
     def end_turn(self, calls: tuple[ToolCallPart, ...]) -> None:
         """The turn is over: the input of its calls is known. Calls that are not among them will not be run."""
         for call in calls:
-            self.input_known(call)
+            # The input of a call whose tool ran early is known already, and its output may be there.
+            if call.call_id in self._writing or not self.has_announced(call.call_id):
+                self.input_known(call)
         self._void(UNFINISHED)
 
     def input_known(self, call: ToolCallPart) -> None:
-        """A call's input as the tool gets it; also of a call that the client may not have, or has otherwise."""
-        self._writing.pop(call.call_id, None)
-        self._announced.add(self.tool_call(call.call_id))
-        self._unanswered[call.call_id] = None
-        tool = self._tool(self.tool_call(call.call_id), call.name)
+        """A call's input as the model wrote it; also of a call that the client may not have, or has otherwise."""
         if call.args is not None:
-            self._out.append({"type": "tool-input-available", **tool, "input": call.args})
-        else:
-            error = f"The arguments could not be read: {call.args_error or 'invalid_json'}."
-            self._out.append({"type": "tool-input-error", **tool, "input": call.arguments, "errorText": error})
+            self.input_given(call.call_id, call.name, call.args)
+            return
+        tool = self._input_over(call.call_id, call.name)
+        error = f"The arguments could not be read: {call.args_error or 'invalid_json'}."
+        self._out.append({"type": "tool-input-error", **tool, "input": call.arguments, "errorText": error})
+
+    def input_given(self, call_id: str, name: str, args: dict[str, Any]) -> None:
+        """A call's input as its tool gets it."""
+        self._out.append({"type": "tool-input-available", **self._input_over(call_id, name), "input": args})
+
+    def _input_over(self, call_id: str, name: str) -> dict[str, Any]:
+        tool_call = self.tool_call(call_id)
+        self._writing.pop(call_id, None)
+        self._announced.add(tool_call)
+        self._unanswered[call_id] = None
+        return self._tool(tool_call, name)
 
     def has_announced(self, call_id: str) -> bool:
         return self.tool_call(call_id) in self._announced
@@ -135,11 +152,13 @@ class Lane:
             return
         self._unanswered.pop(call_id, None)
         if event.status is ToolStatus.OK:
-            self._output(call_id, {"type": "tool-output-available", "output": event.text})
+            self._output(call_id, {"type": "tool-output-available", "output": self._blobs.text(event)})
         elif event.status is ToolStatus.DENIED and call_id in self._refused and self._version.approvals:
             self._output(call_id, {"type": "tool-output-denied"})
         else:
-            self._output(call_id, {"type": "tool-output-error", "errorText": event.text or event.status.value})
+            self._output(
+                call_id, {"type": "tool-output-error", "errorText": self._blobs.text(event) or event.status.value}
+            )
         for item in event.media:
             self.file(item)
 

@@ -29,13 +29,15 @@ class UIMessage(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """A decision that a page sends itself, in the body's `decisions`: approvals know no edited arguments.
 
-    `id` is that of a `data-hitl` part; `decision` is `approve`, `reject`, `skip`, `respond` or `always`.
+    `id` is what the `data` of a `data-hitl` part calls itself; `decision` is `approve`, `reject`, `skip`, `respond` or
+    `always`. `value` is the answer to a tool's question, where that is not text.
     """
 
     id: str
     decision: str
     args: dict[str, Any] | None = None
     message: str = ""
+    value: Any = msgspec.UNSET
 
 
 class ChatRequest(msgspec.Struct, frozen=True):
@@ -102,7 +104,7 @@ def _answered(answer: Answer) -> Decision:
         case "skip":
             return Skip(waiting.call_id, answer.message, digest=waiting.digest)
         case "respond":
-            return Respond(waiting.call_id, answer.message, digest=waiting.digest)
+            return Respond(waiting.call_id, answer.message, digest=waiting.digest, value=answer.value)
         case "always":
             return Always(waiting.call_id, comment=answer.message, digest=waiting.digest)
         case _:

@@ -31,10 +31,12 @@ from headwater.events import (
     RunStartEvent,
     ToolArgsDeltaEvent,
     ToolCallEndEvent,
+    ToolCallStartEvent,
     ToolProgressEvent,
     UnknownEvent,
     event_to_dict,
 )
+from headwater.serve.blobs import Blobs
 from headwater.serve.vercel.lane import Lane, server_tool
 from headwater.serve.vercel.version import Version
 from headwater.serve.waiting import waiting_name
@@ -46,12 +48,13 @@ _FINISH = {FinishReason.LENGTH: "length", FinishReason.CONTENT_FILTER: "content-
 class VercelStream:
     """Feed it a run's events, in order; it answers with the chunks that each comes to.
 
-    All segments of a run are one message, whose id is the run's: a resumed segment continues the message. After the
-    root's `run.end`, or `cut`, every part is closed.
+    `blobs` is the address of the server's runs. All segments of a run are one message, whose id is the run's: a resumed
+    segment continues the message. After the root's `run.end`, or `cut`, every part is closed.
     """
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: Version, blobs: str = "/runs") -> None:
         self._version = version
+        self._base = blobs
         self._lanes: dict[str, Lane] = {}
         self._run_ids: dict[tuple[str, ...], str] = {}
         self._announced: set[str] = set()
@@ -103,7 +106,9 @@ class VercelStream:
         else:
             return
         self._run_ids[origin.path] = origin.run_id
-        self._lanes[origin.run_id] = Lane(origin.run_id, self._version, self._out, self._announced, member)
+        self._lanes[origin.run_id] = Lane(
+            origin.run_id, self._version, Blobs(self._base, self._root), self._out, self._announced, member
+        )
         if event.plan:
             self._plan(origin.run_id, event.plan, event.plan_index)
 
@@ -156,7 +161,7 @@ class VercelStream:
             self._announced.add(tool_call)
             tool = server_tool(tool_call, task.tool_name)
             self._out.append({"type": "tool-input-available", **tool, "input": task.args})
-        if self._version.approvals and not task.question:
+        if self._version.approvals and task.schema is None:
             self._out.append({"type": "tool-approval-request", "approvalId": name, "toolCallId": tool_call})
         data: dict[str, Any] = {
             "status": "pending",
@@ -165,8 +170,8 @@ class VercelStream:
             "args": task.args,
             "path": list(task.path),
         }
-        if task.question:
-            data["question"] = task.question
+        if task.schema is not None:
+            data |= {"question": task.question, "schema": task.schema}
         if task.expires_at is not None:
             data["expiresAt"] = task.expires_at
         self._data("hitl", f"{self._root}:{task.call_id}", {**data, "id": name})
@@ -207,6 +212,8 @@ class VercelStream:
                 for call in calls:
                     if not lane.has_announced(call.call_id):  # of an earlier segment, perhaps with edited arguments
                         lane.input_known(call)
+            case ToolCallStartEvent(eager=True, call_id=call_id, tool_name=name, args=args):
+                lane.input_given(call_id, name, args or {})
             case ToolProgressEvent(call_id=call_id, data=data):
                 lane.progress(call_id, data)
             case ToolCallEndEvent():
