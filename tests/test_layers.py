@@ -17,7 +17,7 @@ VALUES = {"errors", "messages", "events"}
 LOWER = {"wire", "chat", "tools", "core"}
 PURE = VALUES | LOWER
 """No I/O, clock, randomness or logging: what goes in decides what comes out."""
-FACADES = {"agents", "hitl", "plan", "context", "guard", "teams"}
+FACADES = {"agents", "hitl", "plan", "context", "hooks", "teams"}
 BELOW_SERVE = PURE | {"drive", "store", "local"} | FACADES
 
 MAY_IMPORT: dict[str, set[str]] = {

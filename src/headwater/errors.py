@@ -20,6 +20,7 @@ edge (HTTP, database, user code) and nowhere else.
        |  |- ModelConnectionError   it could not be reached, broke off or fell silent
        |  `- ModelStreamError       it answered, and the answer is an error, cut off or unreadable
        |- LimitError         a limit with the policy "error" was reached
+       |- HookError          a hook raised, or answered what no hook may answer
        |- InvalidOutput      the answers do not fit `output_type`, the repeated ones neither
        |- SessionBusy        another run holds the session and the policy is to refuse
        `- RunCancelled       the run was cancelled
@@ -51,6 +52,9 @@ ErrorKind = Literal[
     "budget_money",
     "loop",
     "invalid_output",
+    "input_refused",
+    "output_refused",
+    "hook_error",
     "session_busy",
     "cancelled",
     "store_error",
@@ -60,6 +64,7 @@ ErrorKind = Literal[
 """What went wrong, in the words of the event stream. Stable: interfaces switch on it.
 
 The kinds `budget_...` and `loop` are those of runs that a guard ended: their outcome is `limit`, and nothing is raised.
+Nor is it for `input_refused` and `output_refused`, where a hook refused a request or withdrew an answer: `rejected`.
 """
 
 
@@ -228,6 +233,10 @@ class InvalidOutput(RunError):
     """No answer of the model fits `output_type` (`invalid_output`); `run_end.response.text` is the last one."""
 
 
+class HookError(RunError):
+    """A hook of the run raised, or answered what it may not answer (`hook_error`); `__cause__` is what it raised."""
+
+
 class SessionBusy(RunError):
     """Another run holds the session, and the policy is to refuse (`session_busy`)."""
 
@@ -249,6 +258,7 @@ _OTHER_CLASSES: dict[str, type[RunError]] = {
     "max_rounds": LimitError,
     "max_handoffs": LimitError,
     "invalid_output": InvalidOutput,
+    "hook_error": HookError,
     "session_busy": SessionBusy,
     "cancelled": RunCancelled,
 }

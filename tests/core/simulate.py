@@ -12,6 +12,8 @@ from headwater.core.answer import OutputRule
 from headwater.core.budget import Budget
 from headwater.core.context.policy import ContextSetup
 from headwater.core.decisions import Decision, settle_decisions
+from headwater.core.hooks.reading import NO_HOOKS, Hooks
+from headwater.core.hooks.values import CallVerdict, HookCall, ModelTurn, Refuse, Withdraw
 from headwater.core.loops import LoopGuard
 from headwater.core.outbox import RunConfig
 from headwater.core.plan import Plan
@@ -21,25 +23,31 @@ from headwater.core.round import Numbering
 from headwater.core.run import RunMachine
 from headwater.core.signals import (
     CallModel,
+    CallsJudged,
     CloseModel,
     Command,
     Commit,
     Committed,
+    JudgeCalls,
+    JudgeTurn,
     MakeSummary,
     ModelEnded,
     ModelFailed,
     ModelSaid,
+    RequestJudged,
     Resume,
     SetDeadline,
     Signal,
     Start,
     StartMember,
     StartTool,
+    StopJudging,
     StopMember,
     StopTool,
     Summarised,
     TellTeam,
     ToolEnded,
+    TurnJudged,
 )
 from headwater.errors import ErrorInfo
 from headwater.events import AgentEvent, AgentKind, FinishReason, Origin, ToolStatus, decode_event, encode_event
@@ -111,6 +119,10 @@ class Simulation:
         output: OutputRule | None = None,
         context: ContextSetup | None = None,
         summary: Callable[[int], Summarised] = lambda number: Summarised(number, "In short."),
+        hooks: Hooks = NO_HOOKS,
+        judge_request: Callable[[CallModel], Refuse | ErrorInfo | None] = lambda _: None,
+        judge_turn: Callable[[ModelTurn], Withdraw | ErrorInfo | None] = lambda _: None,
+        judge_call: Callable[[HookCall], CallVerdict | None] = lambda _: None,
     ) -> None:
         self.turns = list(turns)
         self.outcomes = outcomes or {}
@@ -120,6 +132,9 @@ class Simulation:
         self.started: list[StartTool] = []
         self.summaries: list[MakeSummary] = []
         self.summary = summary
+        self.judge_request = judge_request
+        self.judge_turn = judge_turn
+        self.judge_call = judge_call
         self.stopped: list[StopTool] = []
         self.committed: list[tuple[Message, ...]] = []
         self.kept_plans: list[Plan | None] = []
@@ -143,6 +158,7 @@ class Simulation:
                 fallbacks=fallbacks,
                 output=output,
                 context=context,
+                hooks=hooks,
             )
         )
 
@@ -160,6 +176,9 @@ class Simulation:
                 self.deadline = seconds
             case CallModel(request=number):
                 self.requests.append(command)
+                if (refused := self.judge_request(command)) is not None:
+                    self.jobs.append(Job(f"model {number}", [RequestJudged(number, refused, "Hook")]))
+                    return
                 turn = self.turns.pop(0) if self.turns else [*text("(out of script)"), *finish()]
                 signals: list[Signal] = []
                 for step in turn:
@@ -173,6 +192,13 @@ class Simulation:
             case MakeSummary(request=number):
                 self.summaries.append(command)
                 self.jobs.append(Job(f"model {number}", [self.summary(number)]))
+            case JudgeTurn(request=number, turn=turn):
+                self.jobs.append(Job(f"model {number}", [TurnJudged(number, self.judge_turn(turn))]))
+            case JudgeCalls(calls=calls):
+                said = {c.call_id: verdict for c in calls if (verdict := self.judge_call(c)) is not None}
+                self.jobs.append(Job("judge", [CallsJudged(said)]))
+            case StopJudging():
+                self.jobs = [job for job in self.jobs if job.name != "judge"]
             case CloseModel(request=number):
                 self.jobs = [job for job in self.jobs if job.name != f"model {number}"]
             case StartTool(call_id=call_id, attempt=attempt, tool=tool):

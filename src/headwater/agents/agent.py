@@ -21,6 +21,8 @@ from headwater.chat.request import RequestOptions
 from headwater.core.budget import Budget
 from headwater.core.context.policy import ContextPolicy
 from headwater.core.gate import ApprovalRule, Gate
+from headwater.core.hooks.methods import Hook
+from headwater.core.hooks.reading import read_hooks
 from headwater.core.loops import LoopGuard
 from headwater.core.policy import DEFAULT_RETRY, Limits, Retry
 from headwater.drive.ports import Model
@@ -52,7 +54,10 @@ class SimpleAgent(Agent[OutputT_co]):
     With `output_type` (a pydantic model, dataclass, TypedDict, union, `list[...]`, `Literal`, primitive ...) the answer
     is a value of that type, `Response.output`. It is asked for as the endpoint's profile says, or by `output_mode`:
     `"native"`, `"tool"` or `"prompt"`. The model is told what does not fit, and asked again, at most `output_retries`
-    times; then the run fails (`InvalidOutput`). Raises `UsageError`.
+    times; then the run fails (`InvalidOutput`).
+
+    `hooks` see and may refuse or change what goes into models and tools and what comes out of them: objects of yours,
+    guards, a log (`headwater.hooks`); a run may have more of them. Raises `UsageError`.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class SimpleAgent(Agent[OutputT_co]):
         output_type: TypeForm[OutputT_co] | None = None,
         output_mode: OutputMode | None = None,
         output_retries: int = 1,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         settings = Settings(
             model=resolve_model(model),
@@ -92,6 +98,7 @@ class SimpleAgent(Agent[OutputT_co]):
             output=output_of(output_type),
             output_mode=output_mode,
             output_retries=output_retries,
+            hooks=read_hooks(hooks),
         )
         super().__init__(name, AgentKind.SIMPLE, settings.checked(), store, description)
 
@@ -149,6 +156,7 @@ class ReActAgent(Agent[OutputT_co]):
         output_type: TypeForm[OutputT_co] | None = None,
         output_mode: OutputMode | None = None,
         output_retries: int = 1,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         settings = Settings(
             model=resolve_model(model),
@@ -174,5 +182,6 @@ class ReActAgent(Agent[OutputT_co]):
             output=output_of(output_type),
             output_mode=output_mode,
             output_retries=output_retries,
+            hooks=read_hooks(hooks),
         )
         super().__init__(name, AgentKind.REACT, settings.checked(), store, description)

@@ -113,7 +113,8 @@ class Agent(Generic[OutputT_co]):
 
         `prompt` is text, a message, its parts or several messages; None goes on with the session as it is. `session`
         names the conversation that is continued and added to. `deps` is anything the tools need (`ToolContext.deps`).
-        Other keywords replace the agent's settings for this run, `output_type` among them.
+        Other keywords replace the agent's settings for this run, `output_type` among them; `hooks` are added to the
+        agent's.
         Raises `UsageError` for settings that cannot work; nothing is sent before the run is read.
         """
         return self._new_run(prompt, session, deps, overrides)

@@ -99,6 +99,7 @@ def run_config(plan: RunPlan, origin: Origin, prefix: Sequence[Message]) -> RunC
         loop=settings.loop,
         fallbacks=tuple(model.name for model in settings.fallback),
         output=plan.asked.rule,
+        hooks=settings.hooks,
     )
 
 
@@ -123,4 +124,5 @@ def driver_config(plan: RunPlan, members: Members | None = None) -> DriverConfig
         thread_grace=settings.thread_grace,
         fallbacks=settings.fallback,
         members=members,
+        hooks=settings.hooks,
     )

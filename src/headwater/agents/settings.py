@@ -23,6 +23,8 @@ from headwater.chat.request import RequestOptions
 from headwater.core.budget import Budget
 from headwater.core.context.policy import ContextPolicy
 from headwater.core.gate import Gate
+from headwater.core.hooks.methods import Hook
+from headwater.core.hooks.reading import NO_HOOKS, Hooks, read_hooks
 from headwater.core.loops import LoopGuard
 from headwater.core.plan import PLAN_TOOL_NAMES
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
@@ -68,13 +70,16 @@ class Settings(msgspec.Struct, frozen=True):
     output_retries: int = 1
     context: ContextPolicy | None = None
     team: TeamSettings | None = None
+    hooks: Hooks = NO_HOOKS
 
     @property
     def may_wait(self) -> bool:
         """Whether a run may have to wait for a person."""
         if self.team is not None:
             return any(member.settings.may_wait for member in self.team.members)
-        return self.gate.rule is not None or any(tool.requires_approval or tool.may_ask for tool in self.tools)
+        if self.gate.rule is not None or self.hooks.before_tool:
+            return True
+        return any(tool.requires_approval or tool.may_ask for tool in self.tools)
 
     def checked(self) -> Settings:
         """These settings; raises `UsageError` for a value that cannot work."""
@@ -125,7 +130,10 @@ class TeamSettings(msgspec.Struct, frozen=True):
 
 
 class Overrides(TypedDict, total=False):
-    """What `call` and `stream` may change for one run, besides `output_type`; the names are those of the agent's."""
+    """What `call` and `stream` may change for one run, besides `output_type`; the names are those of the agent's.
+
+    `hooks` are added to the agent's, so that a run cannot lose a guard by having a hook of its own.
+    """
 
     model: str | Model
     instructions: str
@@ -147,6 +155,7 @@ class Overrides(TypedDict, total=False):
     output_mode: OutputMode | None
     output_retries: int
     context: ContextPolicy | None
+    hooks: Sequence[Hook]
 
 
 class CallArguments(Overrides, total=False):
@@ -251,6 +260,8 @@ def override(settings: Settings, given: dict[str, Any]) -> Settings:
         changes["model"] = resolve_model(given["model"])
     if "fallback" in given:
         changes["fallback"] = resolve_fallback(given["fallback"])
+    if "hooks" in given:
+        changes["hooks"] = settings.hooks.then(read_hooks(given["hooks"]))
     limits = {name: given[name] for name in ("max_rounds", "on_limit") if name in given}
     if limits:
         changes["limits"] = msgspec.structs.replace(settings.limits, **limits)

@@ -10,6 +10,8 @@ from headwater.core.answer import ACCEPTED, INVALID, PLAN_IS_OPEN, PLAN_UNFINISH
 from headwater.core.decisions import RUNS, refusal
 from headwater.core.gate import Gate
 from headwater.core.guards import Guards
+from headwater.core.hooks.judging import Judging
+from headwater.core.hooks.values import NeedsApproval, Refuse
 from headwater.core.inner import InnerTool
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.plan import PLAN_TOOL_NAMES, plan_result, read_move
@@ -28,17 +30,21 @@ from headwater.events import (
     ToolStatus,
 )
 from headwater.messages import AssistantMessage, ToolCallPart
-from headwater.tools.outcome import ToolOutcome
+from headwater.tools.jsonvalue import safe_text
+from headwater.tools.outcome import ToolOutcome, ToolResult, outcome_of
 from headwater.tools.output import Valid
 from headwater.tools.problems import BoundArguments
 from headwater.tools.tool import Tool
+
+ANSWERED = ToolOutcome(ToolStatus.OK)
 
 
 class Acting:
     """Owns the running attempts, told apart by (call id, attempt)."""
 
-    def __init__(self, config: RunConfig, outbox: Outbox, guards: Guards) -> None:
+    def __init__(self, config: RunConfig, outbox: Outbox, guards: Guards, judging: Judging) -> None:
         self._guards = guards
+        self._judging = judging
         self._tools = config.tools
         self._plan_tools = PLAN_TOOL_NAMES if config.planning else ()
         self._gate = config.gate
@@ -98,8 +104,11 @@ class Acting:
         progress = False
         for part in calls:
             decided = self._out.record.decided.get(part.call_id)
+            verdict = self._judging.verdicts.get(part.call_id)
             if decided is not None and decided.decision not in RUNS:
                 self._close_decided(part, decided)
+            elif verdict is not None and not isinstance(verdict, NeedsApproval):
+                self._close_judged(part, verdict)
             elif part.name in self._plan_tools:
                 self._move_plan(part)
             elif self._output is not None and part.name == self._output.tool_name:
@@ -135,6 +144,14 @@ class Acting:
         else:
             self._refuse(part, ToolStatus.DENIED, text, decided.decision)
 
+    def _close_judged(self, part: ToolCallPart, verdict: Refuse | ToolResult) -> None:
+        """Close a call as a hook said, without running it."""
+        if isinstance(verdict, Refuse):
+            self._refuse(part, ToolStatus.DENIED, safe_text(verdict.text), "refused")
+            return
+        outcome = outcome_of(verdict)
+        self._answer(part, outcome.text, outcome)
+
     def _move_plan(self, part: ToolCallPart) -> None:
         """A call of a plan tool is done here and now: the plan is a value, and nothing outside has a part in it."""
         if part.args is None:
@@ -168,13 +185,13 @@ class Acting:
         else:
             self._refuse(part, ToolStatus.ERROR, refused(judged.problem), INVALID)
 
-    def _answer(self, part: ToolCallPart, text: str) -> None:
-        """Give a call its result without running it."""
+    def _answer(self, part: ToolCallPart, text: str, outcome: ToolOutcome = ANSWERED) -> None:
+        """Give a call its result without running it; `outcome` is what else there is to it."""
         out = self._out
         attempt = out.record.attempts.get(part.call_id, 0) + 1
         out.emit(ToolCallStartEvent(*out.head(), part.call_id, part.name, part.args, attempt))
-        head = (*out.head(), part.call_id, part.name)
-        out.emit(ToolCallEndEvent(*head, ToolStatus.OK, text, attempt, False))
+        head = (*out.head(), part.call_id, part.name, outcome.status)
+        out.emit(ToolCallEndEvent(*head, text, attempt, False, outcome.media, outcome.error))
 
     def _answer_within(self, part: ToolCallPart, tool: InnerTool) -> None:
         """Give a call the result that the run itself, or its team, has for it."""
@@ -221,7 +238,7 @@ class Acting:
             self._serial = key
         out.emit(ToolCallStartEvent(*out.head(), call_id, tool.name, args, attempt, eager))
         answers = out.record.waiting.answers.get(call_id, ())
-        out.commands.append(StartTool(call_id, attempt, out.record.round, tool, arguments, answers))
+        out.commands.append(StartTool(call_id, attempt, out.record.round, tool, arguments, args, answers))
 
     # -- what running attempts say ------------------------------------------------------------------------------
 

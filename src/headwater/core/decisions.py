@@ -133,9 +133,16 @@ def digest_of(run_id: str, call_id: str, args: dict[str, Any], question: Questio
 
 
 def task_of(
-    part: ToolCallPart, question: Question | None, origin: Origin, now: float, expires_in: float | None
+    part: ToolCallPart,
+    question: Question | None,
+    origin: Origin,
+    now: float,
+    expires_in: float | None,
+    reason: str = "",
 ) -> HITLTask:
-    """What a person is shown of a call, from `now` on (Unix seconds) for `expires_in` seconds (None: without end)."""
+    """What a person is shown of a call, from `now` on (Unix seconds) for `expires_in` seconds (None: without end).
+    `reason` is that of the hook that demands it.
+    """
     args = part.args or {}
     task = HITLTask(
         call_id=part.call_id,
@@ -148,7 +155,7 @@ def task_of(
         path=origin.path,
     )
     if question is None:
-        return task
+        return msgspec.structs.replace(task, reason=reason) if reason else task
     text = f"{question.text} ({question.problem})" if question.problem else question.text
     return msgspec.structs.replace(task, question=text, schema=question.schema)
 

@@ -1,4 +1,4 @@
-"""Which calls a person has to agree to."""
+"""Which calls a person has to agree to, as far as no hook says so: see `headwater.core.hooks.judging`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,13 @@ class Gate(msgspec.Struct, frozen=True):
         """This gate with more that it lets through."""
         return msgspec.structs.replace(self, allowed=(*self.allowed, *rules))
 
+    def allows(self, name: str, args: dict[str, Any]) -> bool:
+        """Whether a person has said, for the session, that such calls need not be asked about."""
+        return any(rule.covers(name, args) for rule in self.allowed)
+
     def holds(self, tool: Tool[..., Any], args: dict[str, Any]) -> bool:
         """Whether a person has to agree. A predicate that fails could not say no, so the answer is yes."""
-        if any(rule.covers(tool.name, args) for rule in self.allowed):
+        if self.allows(tool.name, args):
             return False
         own = tool.requires_approval
         try:

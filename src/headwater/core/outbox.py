@@ -14,6 +14,7 @@ from headwater.core.context.held import HeldView
 from headwater.core.context.policy import ContextSetup
 from headwater.core.fallback import without_echo
 from headwater.core.gate import Gate
+from headwater.core.hooks.reading import NO_HOOKS, Hooks
 from headwater.core.inner import InnerTool
 from headwater.core.loops import LoopGuard
 from headwater.core.meter import Meter
@@ -36,7 +37,8 @@ class RunConfig(msgspec.Struct, frozen=True):
     `planning` the model has the plan tools besides `tools`; `plan_must_finish` does not take an answer at once while
     steps are open. `output` says what the answer has to be (None: text). `fallbacks` are the names of further models.
     `context` keeps what the model is sent within bounds; None sends all of it. `inner` are tools that the team answers
-    for its member, `meter` measures the run that this one is inside of.
+    for its member, `meter` measures the run that this one is inside of. Of `hooks` the machine
+    calls those that check text; of the others it knows which there are.
     """
 
     origin: Origin
@@ -58,6 +60,7 @@ class RunConfig(msgspec.Struct, frozen=True):
     context: ContextSetup | None = None
     inner: tuple[InnerTool, ...] = ()
     meter: Meter | None = None
+    hooks: Hooks = NO_HOOKS
 
     @property
     def tool_names(self) -> tuple[str, ...]:

@@ -6,13 +6,16 @@ from typing import Literal
 
 import msgspec
 
+from headwater.chat.events import Finish
 from headwater.core.answer import PLAN_UNFINISHED
 from headwater.core.fallback import Lineup
 from headwater.core.guards import Guards
+from headwater.core.hooks.values import INPUT_REFUSED, OUTPUT_REFUSED, ModelTurn, Refuse, Withdraw
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.plan import plan_note, unfinished_note
 from headwater.core.round import Round, StreamedCall
-from headwater.core.signals import CallModel, CloseModel, ModelSaid
+from headwater.core.signals import CallModel, CloseModel, JudgeTurn, ModelSaid
+from headwater.core.texts import withdrawn
 from headwater.errors import ErrorInfo
 from headwater.events import (
     FinishReason,
@@ -23,6 +26,7 @@ from headwater.events import (
     RoundModeEvent,
 )
 from headwater.messages import AssistantMessage, Message, Usage, UserMessage, user
+from headwater.tools.jsonvalue import safe_text
 
 
 class Reasoning:
@@ -38,7 +42,10 @@ class Reasoning:
         self._eager_tools = frozenset(
             name
             for name, tool in config.tools.items()
-            if tool.effect == "read" and tool.requires_approval is not True and not tool.serial
+            if tool.effect == "read"
+            and tool.requires_approval is not True
+            and not tool.serial
+            and not config.hooks.judges(name)
         )
         self._round: Round | None = None
         self._withdrawn: Round | None = None
@@ -48,6 +55,7 @@ class Reasoning:
         self._offers_tools = False
         self._must_call = False
         self._again = ""
+        self._told = ""
         self._started = 0.0
 
     def begin(
@@ -75,11 +83,16 @@ class Reasoning:
         self._offers_tools = offers_tools
         self._must_call = must_call
         self._again = again
+        self._told = ""
         self._begin_attempt(number, None, 0.0, input)
 
     def _begin_attempt(
         self, number: int, discarded: Round | None, delay: float, input: tuple[Message, ...] = ()
     ) -> None:
+        self._start(number, input)
+        self._ask(number, discarded, delay)
+
+    def _start(self, number: int, input: tuple[Message, ...]) -> None:
         out = self._out
         self._attempt += 1
         self._started = out.now
@@ -87,10 +100,15 @@ class Reasoning:
         out.emit(ReasonStartEvent(*head, self._offers_tools, self._again, input))
         if not self._offers_tools:
             out.events.append(RoundModeEvent(*out.head(), RoundMode.FINAL_ANSWER))
-        self._ask(number, discarded, delay)
 
     def _ask(self, number: int, before: Round | None, delay: float) -> None:
+        self._open(number, before)
         self._request = self._out.next_request()
+        out, tail, model = self._out, self._tail(), self._models.index
+        head = (self._request, number, out.view, self._offers_tools, delay)
+        out.commands.append(CallModel(*head, tail, model, out.inner_specs, self._must_call))
+
+    def _open(self, number: int, before: Round | None) -> None:
         record = self._out.record
         self._round = Round(
             number,
@@ -98,12 +116,10 @@ class Reasoning:
             numbering=self._out.numbering,
             offers_tools=self._offers_tools,
             eager_tools=self._eager_tools,
+            checks=self._config.hooks.checks,
             first_call=before.call_count if before is not None else len(record.named),
             first_block=before.block_count if before is not None else record.blocks,
         )
-        out, tail, model = self._out, self._tail(), self._models.index
-        head = (self._request, number, out.view, self._offers_tools, delay)
-        out.commands.append(CallModel(*head, tail, model, out.inner_specs, self._must_call))
 
     def _tail(self) -> tuple[UserMessage, ...]:
         """What the model is told in this request only: one message, since some endpoints take no two in a row."""
@@ -118,6 +134,8 @@ class Reasoning:
             notes.extend(filter(None, (config.limits.final_instruction, output)))
         elif offers_tools and (hint := self._guards.hint()):
             notes.append(hint)
+        if self._told:
+            notes.append(withdrawn(self._told))
         return (user("\n\n".join(notes)),) if notes else ()
 
     @property
@@ -129,6 +147,11 @@ class Reasoning:
     def usage(self) -> Usage | None:
         """What the open attempt has reported so far."""
         return None if self._round is None else self._round.usage
+
+    @property
+    def objection(self) -> Withdraw | ErrorInfo | None:
+        """Why the open turn goes no further, if what it says was objected to."""
+        return None if self._round is None else self._round.objection
 
     def is_current(self, request: int) -> bool:
         """Whether the request is the one whose answer is awaited."""
@@ -152,6 +175,18 @@ class Reasoning:
             return None
         return current.message(self._agent, self._wire_ids(current))
 
+    def close_block(self) -> None:
+        """The model has said everything: what was held back of its text is checked and given out."""
+        if self._round is not None:
+            self._round.close_block(self._out.now, self._out.events)
+
+    def judge(self) -> None:
+        """Have the hooks judge the turn, which stays open meanwhile."""
+        current, message = self._round, self.draft()
+        if current is not None and message is not None:
+            turn = ModelTurn(message, current.finish_reason(), current.usage, self._models.name, self._attempt)
+            self._out.commands.append(JudgeTurn(self._request, current.number, turn))
+
     def settle(self) -> None:
         """The model has said everything: close the block and decide the mode, before `finish`.
 
@@ -170,7 +205,7 @@ class Reasoning:
         if current is None:
             return None
         out = self._out
-        current.close_block(out.now, out.events)
+        current.close_block(out.now, out.events, is_cut=cut is not None)
         message = current.message(self._agent, self._wire_ids(current), interrupted=cut is not None)
         raw = current.finish.raw if current.finish is not None else ""
         reason = cut or current.finish_reason()
@@ -214,9 +249,39 @@ class Reasoning:
         current, out = self._round, self._out
         if current is None:
             return
-        current.close_block(out.now, out.events)
+        current.close_block(out.now, out.events, is_cut=True)
         out.emit(ReasonDiscardEvent(*out.head(), self._attempt, error.message, error, current.usage))
         self._round, self._withdrawn = None, current
+
+    def object(self, objection: Refuse | Withdraw, hook: str) -> None:
+        """End the attempt, which a hook lets go no further: by asking again, or by an answer in the model's place."""
+        if isinstance(objection, Refuse):
+            message = f"The hook {hook} refused the request, so it was not made."
+            self._answer_instead(objection.text, ErrorInfo(kind=INPUT_REFUSED, message=message))
+            return
+        self.close_request()
+        error = ErrorInfo(kind=OUTPUT_REFUSED, message=safe_text(objection.reason))
+        may_ask = self._out.record.withdrawn < objection.retries
+        if may_ask and self._guards.before_request(self._out.now, usage=self.usage) is None:
+            self._told = error.message
+            self.discard(error, 0.0)
+            return
+        self.withdraw(error)
+        current, self._withdrawn = self._withdrawn, None
+        if current is not None:
+            self._offers_tools = False
+            self._start(current.number, ())
+            self._open(current.number, current)
+            self._answer_instead(objection.text, error)
+
+    def _answer_instead(self, text: str, error: ErrorInfo) -> None:
+        """End the open turn, in which the model has said nothing, with a `text` in its place; it has cost nothing."""
+        current, out = self._round, self._out
+        if current is not None:
+            current.say(safe_text(text), out.now, out.events)
+            current.finish, current.usage = Finish(FinishReason.CONTENT_FILTER, ""), Usage()
+            current.settle(out.now, out.events)
+            self.finish(error)
 
     @property
     def is_visible(self) -> bool:

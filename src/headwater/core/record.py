@@ -13,6 +13,7 @@ import msgspec
 from headwater.core.answer import AGAIN, PLAN_UNFINISHED, OutputRule, Unfit, judge_answer, judge_message
 from headwater.core.budget import Spent
 from headwater.core.context.fold import ContextFold
+from headwater.core.hooks.values import INPUT_REFUSED, OUTPUT_REFUSED
 from headwater.core.plan import Plan
 from headwater.core.steps import (
     AskHuman,
@@ -75,6 +76,8 @@ class RunRecord:
         self.latest = 0.0
         """When the last event happened (Unix seconds)."""
         self.turns = 0
+        self.withdrawn = 0
+        """How many turns hooks have withdrawn."""
         self.repairs = 0
         """How often the model was asked again because its answer did not fit."""
         self.outcome: Outcome | None = None
@@ -148,6 +151,7 @@ class RunRecord:
             case ReasonDiscardEvent(usage=usage):
                 self.is_reasoning = False
                 self.usage = self.usage if usage is None else self.usage + usage
+                self.withdrawn += event.error is not None and event.error.kind == OUTPUT_REFUSED
                 self._clear_calls()
             case ReasonEndEvent():
                 self.context.apply(event)
@@ -199,7 +203,10 @@ class RunRecord:
         self.turns += 1
         if event.usage is not None:
             self.usage = self.usage + event.usage
-        if event.message.parts:
+        if event.error is not None and event.error.kind == INPUT_REFUSED and self.turns == 1:
+            # What no model was shown is not shown to one later: the conversation goes on without it.
+            self.messages.clear()
+        elif event.message.parts:
             self.messages.append(event.message)
         self.rounds.append(event.message.calls)
         self.calls = {part.call_id: part for part in event.message.calls}
@@ -281,6 +288,8 @@ class RunRecord:
             return EndRun(Outcome.CANCELLED, turn.error)
         if turn.finish_reason is FinishReason.ERROR:
             return EndRun(Outcome.FAILED, turn.error)
+        if turn.error is not None and turn.error.kind in (INPUT_REFUSED, OUTPUT_REFUSED):
+            return EndRun(Outcome.REJECTED, turn.error)
         if rules.on_reject == "end" and any(event.decision == "reject" for event in self.decided.values()):
             return EndRun(Outcome.REJECTED)
         if not self.calls and self.needs_more(turn.finish_reason, rules):

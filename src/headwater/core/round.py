@@ -23,6 +23,10 @@ from headwater.chat.events import (
     UsageSeen,
 )
 from headwater.core.braces import Braces
+from headwater.core.hooks.holding import Holder
+from headwater.core.hooks.reading import TextCheck
+from headwater.core.hooks.values import Withdraw
+from headwater.errors import ErrorInfo
 from headwater.events import (
     SCHEMA_VERSION,
     AgentEvent,
@@ -84,9 +88,10 @@ _KINDS: dict[type[ModelEvent], _Kind] = {TextDelta: _TEXT, ThinkingDelta: _THINK
 class _Block:
     """A block of text that grows."""
 
-    __slots__ = ("echo", "id", "kind", "pieces")
+    __slots__ = ("echo", "holder", "id", "kind", "pieces")
 
-    def __init__(self, kind: _Kind, block_id: str) -> None:
+    def __init__(self, kind: _Kind, block_id: str, holder: Holder | None = None) -> None:
+        self.holder = holder
         self.kind = kind
         self.id = block_id
         self.pieces: list[str] = []
@@ -143,7 +148,8 @@ class Round:
     `feed` appends agent events to `out`. Call ids and block ids are derived from the round and the position in it;
     `first_call` and `first_block` continue the positions of a discarded attempt. `eager_tools` names the tools that
     may start early: `ready` then holds calls whose last fragment may have completed their arguments; whoever reads
-    `ready` clears it. Calls are ignored when `offers_tools` is false.
+    `ready` clears it. Calls are ignored when `offers_tools` is false. Text that `checks` look at is given out as far
+    as they have passed it; once one objects, `objection` is set and nothing more is taken.
     """
 
     def __init__(
@@ -154,6 +160,7 @@ class Round:
         numbering: Numbering,
         offers_tools: bool,
         eager_tools: Set[str] = frozenset(),
+        checks: tuple[TextCheck, ...] = (),
         first_call: int = 0,
         first_block: int = 0,
     ) -> None:
@@ -162,6 +169,7 @@ class Round:
         self.visible = False
         self.usage: Usage | None = None
         self.finish: Finish | None = None
+        self.objection: Withdraw | ErrorInfo | None = None
         self.ready: list[StreamedCall] = []
         self.call_count = first_call
         self.block_count = first_block
@@ -170,6 +178,7 @@ class Round:
         self._numbering = numbering
         self._offers_tools = offers_tools
         self._eager_tools = eager_tools
+        self._checks = checks
         self._parts: list[_Block | MediaPart | StreamedCall] = []
         self._open: _Block | None = None
         self._calls: dict[int, StreamedCall] = {}
@@ -181,6 +190,8 @@ class Round:
 
     def feed(self, events: Sequence[ModelEvent], now: float, out: list[AgentEvent]) -> None:
         """Take model events at time `now` and append what they mean to `out`."""
+        if self.objection is not None:
+            return
         numbering, origin, number = self._numbering, self._origin, self.number
         for event in events:
             if isinstance(event, (TextDelta, ThinkingDelta, RefusalDelta)):
@@ -188,7 +199,15 @@ class Round:
                 block = self._open
                 if block is None or block.kind is not kind:
                     block = self._open_block(kind, now, out)
+                    if self.objection is not None:
+                        return
                 text = event.text
+                if block.holder is not None:
+                    text = self._released(block.holder.take(text), block.holder)
+                    if self.objection is not None:
+                        return
+                    if not text:
+                        continue
                 block.pieces.append(text)
                 numbering.last = seq = numbering.last + 1
                 out.append(ReasonDeltaEvent(SCHEMA_VERSION, seq, now, origin, number, kind.delta, block.id, text))
@@ -196,6 +215,8 @@ class Round:
                 self._arguments(event, now, out)
             else:
                 self._rare(event, now, out)
+                if self.objection is not None:
+                    return
 
     def _arguments(self, event: CallArguments, now: float, out: list[AgentEvent]) -> None:
         call = self._calls.get(event.slot)
@@ -217,6 +238,8 @@ class Round:
                 if not self._offers_tools or slot in self._calls:
                     return
                 self.close_block(now, out)
+                if self.objection is not None:
+                    return
                 self.call_count += 1
                 call = StreamedCall(f"{self._prefix}r{self.number}c{self.call_count}")
                 self._calls[slot] = call
@@ -241,6 +264,8 @@ class Round:
                 self._echo_thinking(echo)
             case MediaDone(media=media):
                 self.close_block(now, out)
+                if self.objection is not None:
+                    return
                 self.visible = True
                 self._parts.append(media)
                 block_id = self._new_block_id()
@@ -270,18 +295,41 @@ class Round:
 
     def _open_block(self, kind: _Kind, now: float, out: list[AgentEvent]) -> _Block:
         self.close_block(now, out)
-        block = _Block(kind, self._new_block_id())
+        checks = self._checks and self._checks_of(kind)
+        block = _Block(kind, self._new_block_id(), Holder(checks) if checks else None)
         self._open = block
         self._parts.append(block)
         self.visible = True
         out.append(ReasonDeltaEvent(*self._head(now), kind.start, block.id))
         return block
 
-    def close_block(self, now: float, out: list[AgentEvent]) -> None:
-        """End the open block, if there is one."""
+    def _checks_of(self, kind: _Kind) -> tuple[TextCheck, ...]:
+        if kind is _TEXT:
+            return self._checks
+        return tuple(check for check in self._checks if check.checks_thinking and kind is _THINKING)
+
+    def _released(self, text: str, holder: Holder) -> str:
+        self.objection = holder.objection
+        return text
+
+    def say(self, text: str, now: float, out: list[AgentEvent]) -> None:
+        """Say `text`, unchecked, in place of the model."""
+        self._checks = ()
+        self.feed((TextDelta(text),), now, out)
+
+    def close_block(self, now: float, out: list[AgentEvent], *, is_cut: bool = False) -> None:
+        """End the open block, if there is one. What was held back of it is not given out if it was cut off there:
+        nobody knows what it would have become."""
         block, self._open = self._open, None
-        if block is not None:
-            out.append(ReasonDeltaEvent(*self._head(now), block.kind.end, block.id))
+        if block is None:
+            return
+        holder = block.holder
+        if holder is not None and self.objection is None and not is_cut:
+            text = self._released(holder.flush(), holder)
+            if text:
+                block.pieces.append(text)
+                out.append(ReasonDeltaEvent(*self._head(now), block.kind.delta, block.id, text))
+        out.append(ReasonDeltaEvent(*self._head(now), block.kind.end, block.id))
 
     def _set_mode(self, mode: RoundMode, now: float, out: list[AgentEvent]) -> None:
         if self.mode is RoundMode.UNKNOWN:
@@ -291,7 +339,7 @@ class Round:
     def settle(self, now: float, out: list[AgentEvent], *, is_final: bool = True) -> None:
         """The turn ended properly: close its block and decide its mode, which stays open if the answer is not taken."""
         self.close_block(now, out)
-        if is_final:
+        if is_final and self.objection is None:
             self._set_mode(RoundMode.FINAL_ANSWER, now, out)
 
     def finish_reason(self) -> FinishReason:

@@ -19,8 +19,11 @@ import msgspec
 from headwater.core.acting import Acting
 from headwater.core.context.keeper import ContextKeeper
 from headwater.core.decisions import Allowed, Decided, task_of
+from headwater.core.ending import Closing, End, cancelled, failed, stopped
 from headwater.core.failing import after_failure
 from headwater.core.guards import Guards, Stop
+from headwater.core.hooks.judging import Judging
+from headwater.core.hooks.values import Refuse, Withdraw
 from headwater.core.inner import MemberEnd
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.reasoning import Reasoning
@@ -29,12 +32,14 @@ from headwater.core.recovery import close_segment
 from headwater.core.response import answer_of, response_of
 from headwater.core.round import Numbering
 from headwater.core.signals import (
+    CallsJudged,
     Cancel,
     Command,
     Commit,
     Committed,
     Deadline,
     Dismiss,
+    Emitted,
     Fail,
     MemberEnded,
     MemberNoted,
@@ -42,6 +47,7 @@ from headwater.core.signals import (
     ModelFailed,
     ModelSaid,
     Recover,
+    RequestJudged,
     Resume,
     SetDeadline,
     Signal,
@@ -50,6 +56,7 @@ from headwater.core.signals import (
     ToolEmitted,
     ToolEnded,
     ToolReported,
+    TurnJudged,
 )
 from headwater.core.steps import AskHuman, AskModel, CloseAction, EndRun, OpenAction, RunCalls, Wait
 from headwater.errors import ErrorInfo
@@ -57,6 +64,7 @@ from headwater.events import (
     ActionEndEvent,
     ActionStartEvent,
     AgentEvent,
+    CustomEvent,
     FinishReason,
     HITLDecidedEvent,
     HITLPendingEvent,
@@ -70,37 +78,6 @@ from headwater.events import (
 from headwater.messages import ToolCallPart
 
 
-class _Closing(msgspec.Struct, frozen=True):
-    """The run is being ended before its time: with which outcome, and what open calls are told.
-
-    `kind` is that of their errors (default: the status). Where the end is `soft`, tools that run may go on.
-    """
-
-    outcome: Outcome
-    error: ErrorInfo | None
-    status: ToolStatus
-    reason: str
-    kind: str = ""
-    soft: bool = False
-
-
-def _cancelled(reason: str) -> _Closing:
-    error = ErrorInfo(kind="cancelled", message=reason)
-    return _Closing(Outcome.CANCELLED, error, ToolStatus.CANCELLED, "the run was cancelled")
-
-
-def _stopped(stop: Stop) -> _Closing:
-    error = stop.error
-    return _Closing(stop.outcome, error, ToolStatus.SKIPPED, error.message.rstrip("."), error.kind, soft=True)
-
-
-class _End(msgspec.Struct, frozen=True):
-    """How the run ends."""
-
-    outcome: Outcome
-    error: ErrorInfo | None
-
-
 class RunMachine:
     """One run. Not reusable, not thread-safe; see the module for the contract of `send`.
 
@@ -111,14 +88,15 @@ class RunMachine:
     def __init__(self, config: RunConfig, numbering: Numbering | None = None, record: RunRecord | None = None) -> None:
         self.config = config
         self.ended = False
-        self._rules = config.rules()
         self._out = Outbox(config, numbering or Numbering(), record or RunRecord())
         self._guards = Guards(self.record, config.running_names, config.loop, config.metered(self.record))
         self._reasoning = Reasoning(config, self._out, self._guards)
-        self._acting = Acting(config, self._out, self._guards)
+        self._judging = Judging(config, self._out)
+        self._rules = self._judging.rules(config)
+        self._acting = Acting(config, self._out, self._guards, self._judging)
         self._context = ContextKeeper(config, self._out)
-        self._closing: _Closing | None = None
-        self._ending: _End | None = None
+        self._closing: Closing | None = None
+        self._ending: End | None = None
         self._started: float | None = None
         self._allowed: list[Allowed] = []
 
@@ -150,14 +128,26 @@ class RunMachine:
                 case ModelSaid():
                     for call in self._reasoning.said(signal):
                         self._acting.start_eagerly(call)
+                    if (objection := self._reasoning.objection) is not None:
+                        self._object(objection)
                 case ModelEnded(request=request):
                     if self._reasoning.is_current(request):
-                        self._reasoning.settle()
-                        self._finish_turn()
-                        self._advance()
+                        self._model_ended()
+                case TurnJudged(request=request, answer=answer):
+                    if self._reasoning.is_current(request):
+                        self._conclude(answer)
                 case ModelFailed(request=request, error=error):
                     if self._reasoning.is_current(request):
                         self._model_failed(error)
+                case RequestJudged(request=request, answer=answer, hook=hook):
+                    if self._reasoning.is_current(request):
+                        self._object(answer, hook)
+                case CallsJudged(answer=answer):
+                    if self._judging.judged(answer):
+                        self._advance() if not isinstance(answer, ErrorInfo) else self._object(answer)
+                case Emitted(name=name, data=data):
+                    if self._started is not None:
+                        self._out.events.append(CustomEvent(*self._out.head(), name, data))
                 case ToolReported(call_id=call_id, attempt=attempt, data=data):
                     self._acting.reported(call_id, attempt, data)
                 case ToolEmitted(call_id=call_id, attempt=attempt, name=name, data=data):
@@ -166,12 +156,12 @@ class RunMachine:
                     if self._acting.ended(call_id, attempt, outcome):
                         self._advance()
                 case Cancel(reason=reason):
-                    self._close(_cancelled(reason))
+                    self._close(cancelled(reason))
                 case Fail(error=error):
-                    self._close(_Closing(Outcome.FAILED, error, ToolStatus.INTERRUPTED, "the run failed"))
+                    self._close(failed(error))
                 case Deadline():
                     if (stop := self._guards.time_is_up(self._out.now)) is not None:
-                        self._close(_stopped(stop))
+                        self._close(stopped(stop))
                 case Summarised():
                     if self._context.summarised(signal):
                         self._advance()
@@ -200,7 +190,7 @@ class RunMachine:
         self._out.emit(start)
         if signal.error is not None:
             cancelled = signal.error.kind == "cancelled"
-            self._end(_End(Outcome.CANCELLED if cancelled else Outcome.FAILED, signal.error))
+            self._end(End(Outcome.CANCELLED if cancelled else Outcome.FAILED, signal.error))
         else:
             self._set_deadline()
             self._advance()
@@ -223,7 +213,8 @@ class RunMachine:
         if self._allowed:
             gate = self.config.gate.allowing(self._allowed)
             self.config = msgspec.structs.replace(self.config, gate=gate)
-            self._rules = self.config.rules()
+            self._judging.allow(gate)
+            self._rules = self._judging.rules(self.config)
             self._acting.allow(gate)
         self._set_deadline()
         self._advance()
@@ -233,7 +224,7 @@ class RunMachine:
             return
         reason = signal.reason
         is_cancel = signal.asked == "cancelled"
-        self._closing = _cancelled(reason) if is_cancel else _Closing(Outcome.REJECTED, None, ToolStatus.DENIED, reason)
+        self._closing = cancelled(reason) if is_cancel else Closing(Outcome.REJECTED, None, ToolStatus.DENIED, reason)
         self._resume(tuple(Decided(t.call_id, "dismissed", t.args, reason) for t in self.record.pending.values()))
 
     def _recover(self) -> None:
@@ -243,16 +234,18 @@ class RunMachine:
         lasted = self.record.spent.elapsed(self.record.latest) - self.record.spent.seconds
         self._started = self._out.now - lasted
         close_segment(self._out, self.config.tools)
-        self._prepare_end(_End(Outcome.SUSPENDED, None))
+        self._prepare_end(End(Outcome.SUSPENDED, None))
 
     def _advance(self) -> None:
         """Do what the record says comes next, until something has to be waited for."""
         while self._ending is None:
             step = self.record.next_step(self._rules)
             if self._closing is None and (stop := self._guards.judge(step, self._out.now)) is not None:
-                self._closing = _stopped(stop)
+                self._closing = stopped(stop)
             closing = self._closing
             match step:
+                case OpenAction() | AskHuman() if closing is None and self._judging.asks():
+                    return
                 case OpenAction(calls=calls):
                     self._out.emit(ActionStartEvent(*self._out.head(), calls))
                 case RunCalls(calls=calls) if closing is not None:
@@ -280,12 +273,37 @@ class RunMachine:
                         case "waiting":
                             return
                         case ErrorInfo() as error:
-                            self._closing = _Closing(Outcome.FAILED, error, ToolStatus.INTERRUPTED, "the run failed")
+                            self._closing = failed(error)
                 case EndRun(outcome=outcome, error=error) if closing is None:
-                    self._prepare_end(_End(outcome, error))
+                    self._prepare_end(End(outcome, error))
                 case _:
                     if closing is not None:
-                        self._prepare_end(_End(closing.outcome, closing.error))
+                        self._prepare_end(End(closing.outcome, closing.error))
+
+    def _model_ended(self) -> None:
+        self._reasoning.close_block()
+        if self._reasoning.objection is None and self.config.hooks.after_model:
+            self._reasoning.judge()
+        else:
+            self._conclude(self._reasoning.objection)
+
+    def _conclude(self, objection: Withdraw | ErrorInfo | None) -> None:
+        """The turn is complete: it ends, or is objected to."""
+        if objection is not None:
+            self._object(objection)
+            return
+        self._reasoning.settle()
+        self._finish_turn()
+        self._advance()
+
+    def _object(self, objection: Refuse | Withdraw | ErrorInfo, hook: str = "") -> None:
+        """A hook lets the request or the turn go no further, or has failed."""
+        if isinstance(objection, ErrorInfo):
+            self._close(failed(objection))
+            return
+        self._acting.void_all()
+        self._reasoning.object(objection, hook)
+        self._advance()
 
     def _finish_turn(self, error: ErrorInfo | None = None, cut: FinishReason | None = None) -> None:
         """End the open turn, if there is one; its calls are acted on from here."""
@@ -303,8 +321,9 @@ class RunMachine:
         known = waiting.pending.get(part.call_id)
         if known is not None:
             return known
+        reason = self._judging.demand(part.call_id)
         question = waiting.parked.get(part.call_id)
-        return task_of(part, question, self.config.origin, self._out.now, self.config.expires_in)
+        return task_of(part, question, self.config.origin, self._out.now, self.config.expires_in, reason)
 
     def _model_failed(self, error: ErrorInfo) -> None:
         out, void = self._out, self._acting.void_all
@@ -314,15 +333,15 @@ class RunMachine:
             case "withdrawn":
                 pass
             case Stop() as stop:
-                self._closing = _stopped(stop)
+                self._closing = stopped(stop)
                 self._finish_turn(stop.error, FinishReason.CANCELLED)
             case ErrorInfo() as final:
                 reason = "the model's turn failed"
-                self._closing = _Closing(Outcome.FAILED, final, ToolStatus.INTERRUPTED, reason)
+                self._closing = Closing(Outcome.FAILED, final, ToolStatus.INTERRUPTED, reason)
                 self._finish_turn(final, FinishReason.ERROR)
         self._advance()
 
-    def _close(self, closing: _Closing) -> None:
+    def _close(self, closing: Closing) -> None:
         """End the run before its time: cut the turn, stop the tools, close what is open."""
         before = self._closing
         if self._started is None or (before is not None and not before.soft):
@@ -332,18 +351,20 @@ class RunMachine:
         self._closing = msgspec.structs.replace(closing, soft=False)
         if self._ending is not None and closing.outcome is Outcome.FAILED:
             # A cancel comes too late for a run that is being stored; that something broke must still be told.
-            self._ending = _End(closing.outcome, closing.error)
+            self._ending = End(closing.outcome, closing.error)
         if self._reasoning.is_open:
             self._reasoning.close_request()
             cut = FinishReason.ERROR if closing.outcome is Outcome.FAILED else FinishReason.CANCELLED
             self._finish_turn(closing.error, cut)
         self._context.stop()
+        self._judging.stop()
         self._acting.stop_all()
         self._advance()
 
-    def _prepare_end(self, ending: _End) -> None:
+    def _prepare_end(self, ending: End) -> None:
         """Have the run's messages stored before anybody reads that it is over."""
         self._ending = ending
+        self._judging.stop()
         if self.config.commits:
             record, allowed = self.record, tuple(self._allowed)
             if ending.outcome is Outcome.SUSPENDED:
@@ -356,9 +377,9 @@ class RunMachine:
 
     def _committed(self, error: ErrorInfo | None) -> None:
         if self._ending is not None:
-            self._end(self._ending if error is None else _End(Outcome.FAILED, error))
+            self._end(self._ending if error is None else End(Outcome.FAILED, error))
 
-    def _end(self, ending: _End) -> None:
+    def _end(self, ending: End) -> None:
         self.ended = True
         outcome, error = ending.outcome, ending.error
         response = response_of(self.record, self.config.origin, self._rules, outcome, error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -11,6 +11,7 @@ from headwater.chat.events import ModelEvent
 from headwater.chat.request import ToolSpec
 from headwater.core.context.policy import Kept
 from headwater.core.decisions import DISMISSED, Allowed, Decided
+from headwater.core.hooks.values import CallVerdict, HookCall, ModelTurn, Refuse, Withdraw
 from headwater.core.inner import InnerTool, MemberEnd, Transcripts
 from headwater.core.meter import Meter
 from headwater.core.plan import Plan
@@ -76,6 +77,34 @@ class ModelFailed(msgspec.Struct, frozen=True):
 
     request: int
     error: ErrorInfo
+
+
+class RequestJudged(msgspec.Struct, frozen=True):
+    """The request has not been made: a `hook` refuses it, or one failed."""
+
+    request: int
+    answer: Refuse | ErrorInfo
+    hook: str = ""
+
+
+class TurnJudged(msgspec.Struct, frozen=True):
+    """What the hooks say of the turn that `JudgeTurn` asked about, or that one failed."""
+
+    request: int
+    answer: Withdraw | ErrorInfo | None = None
+
+
+class CallsJudged(msgspec.Struct, frozen=True):
+    """What the hooks say of the calls that `JudgeCalls` asked about, by call id, or that one failed."""
+
+    answer: Mapping[str, CallVerdict] | ErrorInfo
+
+
+class Emitted(msgspec.Struct, frozen=True):
+    """A hook emits an event of its own; `data` is plain JSON."""
+
+    name: str
+    data: Any
 
 
 class ToolReported(msgspec.Struct, frozen=True):
@@ -153,6 +182,10 @@ Signal: TypeAlias = (
     | ModelSaid
     | ModelEnded
     | ModelFailed
+    | RequestJudged
+    | TurnJudged
+    | CallsJudged
+    | Emitted
     | ToolReported
     | ToolEmitted
     | ToolEnded
@@ -199,6 +232,25 @@ class SetDeadline(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class JudgeTurn(msgspec.Struct, frozen=True):
+    """Ask the hooks about a turn of the model that has been said to its end. `CloseModel` takes it back."""
+
+    request: int
+    round: int
+    turn: ModelTurn
+
+
+class JudgeCalls(msgspec.Struct, frozen=True):
+    """Ask the hooks about calls that are to be run, in this order."""
+
+    round: int
+    calls: tuple[HookCall, ...]
+
+
+class StopJudging(msgspec.Struct, frozen=True):
+    """What the hooks say about calls is not waited for any more."""
+
+
 class CloseModel(msgspec.Struct, frozen=True):
     """Close the connection of a model request or of a summary; nothing it says counts any more."""
 
@@ -213,6 +265,7 @@ class StartTool(msgspec.Struct, frozen=True):
     round: int
     tool: Tool[..., Any]
     arguments: BoundArguments
+    args: dict[str, Any]
     answers: tuple[Answer, ...] = ()
 
 
@@ -273,6 +326,9 @@ Command: TypeAlias = (
     SetDeadline
     | CallModel
     | MakeSummary
+    | JudgeTurn
+    | JudgeCalls
+    | StopJudging
     | CloseModel
     | StartTool
     | StopTool

@@ -33,6 +33,11 @@ def outcome_unknown(name: str) -> str:
     )
 
 
+def withdrawn(reason: str) -> str:
+    """For a turn that is asked for again because a hook withdrew it."""
+    return f"Your last answer was withdrawn and is void: {reason} Answer again, so that this does not happen."
+
+
 def not_run(reason: str) -> str:
     """For a call that was never started because the run ended."""
     return f"The call was not run: {reason}."

@@ -133,6 +133,11 @@ class Driver:
                 "threads: asyncio.run_coroutine_threadsafe(run.cancel(), loop)."
             )
 
+    @property
+    def cause(self) -> BaseException | None:
+        """What the hook raised that failed a run of the tree; None: no hook did."""
+        return next((run.cause for run in self._runs if run.cause is not None), None)
+
     # -- the pump -----------------------------------------------------------------------------------------------
 
     async def _step(self) -> None:
@@ -183,6 +188,8 @@ class Driver:
                 self._break_off(error)
                 return
             if events:
+                if run.config.hooks.on_event:
+                    run.hooking.observe(events)
                 self.ready.extend(events)
                 if journal is not None:
                     journal.add(events)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from headwater.core.answer import OutputRule
+from headwater.core.hooks.values import HOOK_ERROR
 from headwater.drive.driver import Driver
 from headwater.drive.opening import INSIDE, Opening
 from headwater.drive.partial import PartialOutput
@@ -261,7 +262,10 @@ class Run(Generic[OutputT_co]):
 
     def failure(self) -> RunError | None:
         """The error of a run that ended `failed` or `cancelled`; None otherwise, or if it has not ended."""
-        return failure_of(self._end)
+        error = failure_of(self._end)
+        if error is not None and error.kind == HOOK_ERROR and self._driver is not None:
+            error.__cause__ = self._driver.cause
+        return error
 
     def _result(self) -> Response[OutputT_co]:
         error = self.failure()

@@ -13,35 +13,46 @@ from contextvars import Context
 from typing import Any, Protocol
 
 from headwater.chat.request import ModelRequest, RequestOptions
+from headwater.core.hooks.values import HOOK_ERROR, HookCall
 from headwater.core.machine import Machine
 from headwater.core.signals import (
     CallModel,
+    CallsJudged,
     CloseModel,
     Command,
     Commit,
     Committed,
     Deadline,
+    Fail,
+    JudgeCalls,
+    JudgeTurn,
     MakeSummary,
     MemberEnded,
     MemberNoted,
     ModelEnded,
     ModelFailed,
     ModelSaid,
+    RequestJudged,
     SetDeadline,
     Signal,
     StartMember,
     StartTool,
+    StopJudging,
     StopMember,
     StopTool,
     TellTeam,
+    ToolEnded,
+    TurnJudged,
 )
 from headwater.drive.executor import ToolExecution
+from headwater.drive.hooking import HookFailed, Hooking, withheld
 from headwater.drive.opening import INSIDE
 from headwater.drive.ports import DriverConfig, Opened
 from headwater.drive.summaries import summarise, when_cancelled
 from headwater.drive.tooling import execution_of
 from headwater.errors import ErrorInfo, ModelError, StoreError, UsageError
-from headwater.events import RunEndEvent
+from headwater.events import RunEndEvent, ToolStatus
+from headwater.tools.outcome import ToolOutcome
 
 JITTER = 0.25
 """Retries wait up to this part longer than asked, so that many clients do not come back at once."""
@@ -103,6 +114,11 @@ class Performer:
         self._request: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._cache: dict[str, Any] = {}
+        self._hooking: Hooking | None = None
+        self._judging: asyncio.Task[None] | None = None
+        self._after: dict[tuple[str, int], tuple[ToolOutcome, asyncio.Task[None]]] = {}
+        """Attempts that have ended and that hooks are looking at."""
+        self._told_to_stop: set[tuple[str, int]] = set()
         config.context.run(self._mark)
 
     def _mark(self) -> None:
@@ -112,6 +128,18 @@ class Performer:
     def is_late(self) -> bool:
         """Whether the time of this run, or of one around it, is over: nothing more is begun."""
         return self._is_late or (self.outer is not None and self.outer.is_late)
+
+    @property
+    def cause(self) -> BaseException | None:
+        """What the hook raised that failed the run; None: no hook did."""
+        return None if self._hooking is None else self._hooking.cause
+
+    @property
+    def hooking(self) -> Hooking:
+        """The run's hooks, made when the first one is to be asked."""
+        if self._hooking is None:
+            self._hooking = Hooking(self.config.hooks, self.machine.origin, self.config.deps, self.push)
+        return self._hooking
 
     def push(self, signal: Signal) -> None:
         """Send the machine a signal."""
@@ -135,9 +163,21 @@ class Performer:
                 if not is_taken_back and not self.is_late:
                     execution.start()
             case StopTool(call_id=call_id, attempt=attempt, why=why):
-                execution = self.executions.get((call_id, attempt))
-                if execution is not None:
+                key = (call_id, attempt)
+                self._told_to_stop.add(key)
+                if (execution := self.executions.get(key)) is not None:
                     execution.stop(why)
+                elif key in self._after:
+                    self._let_go(key)
+            case JudgeTurn():
+                lost = TurnJudged(command.request, _lost("after_model"))
+                self._request = self._spawn(self._judge_turn(command), lambda: self.push(lost))
+            case JudgeCalls():
+                gone = CallsJudged(_lost("before_tool"))
+                self._judging = self._spawn(self._judge_calls(command), lambda: self.push(gone))
+            case StopJudging():
+                if self._judging is not None:
+                    self._judging.cancel()
             case Commit():
                 self._commit(command)
             case StartMember():
@@ -169,23 +209,28 @@ class Performer:
         """Stop the models and the tools of this run and of those inside it now, whatever their machines say."""
         if self._request is not None:
             self._request.cancel()
+        if self._judging is not None:
+            self._judging.cancel()
         self.stop_tools()
         for run in self.inner.values():
             run.stop()
 
     def stop_tools(self) -> None:
         """Tell all tools to stop."""
+        for key in list(self._after):
+            self._let_go(key)
         for execution in list(self.executions.values()):
             execution.stop("cancelled")
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing of the run goes on any more."""
-        return not self.executions and (self._request is None or self._request.done())
+        tasks = (self._request, self._judging)
+        return not self.executions and not self._after and all(task is None or task.done() for task in tasks)
 
     def settle(self) -> None:
         """The run is over: no timer and no request of it goes on."""
-        for running in (self._deadline, self._request):
+        for running in (self._deadline, self._request, self._judging):
             if running is not None:
                 running.cancel()
 
@@ -202,7 +247,10 @@ class Performer:
         lost = when_cancelled(command, self.config)
         own, push = self.config.model, self.push
         work = summarise(command, own, push) if isinstance(command, MakeSummary) else self._read_model(command)
-        self._request = self._pump.spawn(work, self.config.context, lambda: self.push(lost))
+        self._request = self._spawn(work, lambda: self.push(lost))
+
+    def _spawn(self, work: Coroutine[Any, Any, None], if_cancelled: Callable[[], None]) -> asyncio.Task[None]:
+        return self._pump.spawn(work, self.config.context, if_cancelled)
 
     async def _read_model(self, command: CallModel) -> None:
         config, pump, number = self.config, self._pump, command.request
@@ -217,6 +265,12 @@ class Performer:
         try:
             if command.delay:
                 await asyncio.sleep(command.delay * (1 + JITTER * random.random()))
+            if config.hooks.before_model:
+                answer = await self.hooking.before_model(command.round, request)
+                if isinstance(answer, tuple):
+                    self.push(RequestJudged(number, *answer))
+                    return
+                request = answer
             stream = model.stream(request)
             try:
                 async for batch in stream:
@@ -227,26 +281,78 @@ class Performer:
                 close = getattr(stream, "aclose", None)
                 if close is not None:
                     await close()
+        except HookFailed as failure:
+            self.push(RequestJudged(number, failure.info))
         except ModelError as error:
+            self.hooking.report(error)
             self.push(ModelFailed(number, error.info()))
         except Exception as error:  # noqa: BLE001 a user's model may raise anything; it becomes the run's error
+            self.hooking.report(error)
             message = f"The model {model.name!r} raised {type(error).__name__}: {error}"
             self.push(ModelFailed(number, ErrorInfo(kind="internal_error", message=message)))
         else:
             self.push(ModelEnded(number))
+
+    # -- hooks --------------------------------------------------------------------------------------------------
+
+    async def _judge_turn(self, command: JudgeTurn) -> None:
+        try:
+            answer = await self.hooking.judge_turn(command)
+        except HookFailed as failure:
+            answer = failure.info
+        self.push(TurnJudged(command.request, answer))
+
+    async def _judge_calls(self, command: JudgeCalls) -> None:
+        try:
+            answer = await self.hooking.judge_calls(command)
+        except HookFailed as failure:
+            answer = failure.info
+        self.push(CallsJudged(answer))
+
+    async def _after_tool(self, number: int, call: HookCall, outcome: ToolOutcome) -> None:
+        try:
+            outcome = await self.hooking.after_tool(number, call, outcome)
+        except HookFailed as failure:
+            self.push(Fail(failure.info))
+            outcome = withheld(outcome)
+        if self._after.pop((call.call_id, call.attempt), None) is not None:
+            self.push(ToolEnded(call.call_id, call.attempt, outcome))
 
     # -- tools --------------------------------------------------------------------------------------------------
 
     def _prepare(self, command: StartTool) -> ToolExecution:
         key = (command.call_id, command.attempt)
 
-        def over() -> None:
+        def ended(outcome: ToolOutcome) -> None:
             self.executions.pop(key, None)
+            self._tool_ended(command, outcome)
 
         origin = self.machine.origin
-        execution = execution_of(command, origin, self.config, loop=self._loop, push=self.push, over=over)
+        execution = execution_of(command, origin, self.config, loop=self._loop, push=self.push, ended=ended)
         self.executions[key] = execution
         return execution
+
+    def _tool_ended(self, command: StartTool, outcome: ToolOutcome) -> None:
+        hooks, name, key = self.config.hooks, command.tool.name, (command.call_id, command.attempt)
+        call = HookCall(command.call_id, name, command.args, attempt=command.attempt)
+        is_stopped = key in self._told_to_stop
+        if outcome.exception is not None and not is_stopped:
+            self.hooking.report(outcome.exception, call)
+        is_over = outcome.status is not ToolStatus.SUSPENDED  # which is no result: there will be another attempt
+        if not is_over or not any(method.concerns(name) for method in hooks.after_tool):
+            self.push(ToolEnded(*key, outcome))
+        elif is_stopped or self.is_late:
+            self.push(ToolEnded(*key, withheld(outcome)))
+        else:
+            work = self._after_tool(command.round, call, outcome)
+            self._after[key] = outcome, self._spawn(work, lambda: self._let_go(key))
+
+    def _let_go(self, key: tuple[str, int]) -> None:
+        """Wait no longer for the hooks that look at an attempt's outcome."""
+        outcome, task = self._after.pop(key, (None, None))
+        if outcome is not None and task is not None:
+            task.cancel()
+            self.push(ToolEnded(*key, withheld(outcome)))
 
     # -- the session --------------------------------------------------------------------------------------------
 
@@ -265,3 +371,7 @@ class Performer:
             else:
                 conversation.release()
         self.push(Committed(error))
+
+
+def _lost(method: str) -> ErrorInfo:
+    return ErrorInfo(kind=HOOK_ERROR, message=f"A hook was cancelled in {method}, and not by the run.")

@@ -11,6 +11,7 @@ import msgspec
 
 from headwater.chat.events import ModelEvent
 from headwater.chat.request import ModelRequest, RequestOptions, ToolSpec
+from headwater.core.hooks.reading import NO_HOOKS, Hooks
 from headwater.core.machine import Machine
 from headwater.core.signals import CallModel, Commit, StartMember
 from headwater.events import AgentEvent
@@ -97,6 +98,7 @@ class DriverConfig(msgspec.Struct, frozen=True):
     clock: Callable[[], float] = time.time
     fallbacks: tuple[Model, ...] = ()
     members: Members | None = None
+    hooks: Hooks = NO_HOOKS
 
     @property
     def models(self) -> tuple[Model, ...]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from headwater.core.signals import Signal, StartTool, ToolEmitted, ToolEnded, ToolReported
+from headwater.core.signals import Signal, StartTool, ToolEmitted, ToolReported
 from headwater.drive.executor import ToolExecution
 from headwater.drive.ports import DriverConfig
 from headwater.events import Origin
@@ -22,9 +22,9 @@ def execution_of(
     *,
     loop: asyncio.AbstractEventLoop,
     push: Callable[[Signal], None],
-    over: Callable[[], None],
+    ended: Callable[[ToolOutcome], None],
 ) -> ToolExecution:
-    """The execution, not started. `over` is called before its end is pushed."""
+    """The execution, not started. `ended` is called once, at its end."""
     call_id, attempt = command.call_id, command.attempt
 
     def on_progress(_: ToolExecution, data: Any) -> None:
@@ -34,8 +34,7 @@ def execution_of(
         push(ToolEmitted(call_id, attempt, name, data))
 
     def on_end(_: ToolExecution, outcome: ToolOutcome) -> None:
-        over()
-        push(ToolEnded(call_id, attempt, outcome))
+        ended(outcome)
 
     context = ToolContext(
         session_id=origin.session_id,

@@ -42,7 +42,8 @@ class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class HITLTask(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One call that waits for a person. `digest` binds a decision to what was shown.
 
-    Without `schema` it waits for approval. With it the tool has asked `question`, and goes on with an answer that fits.
+    Without `schema` it waits for approval, for the `reason` that a hook gave, if one did. With it the tool has asked
+    `question`, and goes on with an answer that fits.
     """
 
     call_id: str
@@ -55,6 +56,7 @@ class HITLTask(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     expires_at: float | None = None
     path: tuple[str, ...] = ()
     schema: dict[str, Any] | None = None
+    reason: str = ""
 
 
 class Response(msgspec.Struct, Generic[OutputT_co], frozen=True, gc=False, omit_defaults=True):

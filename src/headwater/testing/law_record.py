@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from headwater.core.record import RunRecord, rebuild
+from headwater.errors import ErrorInfo
 from headwater.events import (
     ActionEndEvent,
     AgentEvent,
@@ -93,6 +94,9 @@ def _told(events: Iterable[AgentEvent]) -> list[_Line]:
         match event:
             case RunStartEvent(input=messages) | ReasonStartEvent(input=messages):
                 lines.extend(messages)
+            case ReasonEndEvent(error=ErrorInfo(kind="input_refused")) if turn is None:
+                turn = event.message
+                lines.clear()  # what no model was shown is not kept
             case ReasonEndEvent(message=message):
                 turn, at = message, len(lines)
                 acted.clear()

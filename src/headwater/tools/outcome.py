@@ -30,7 +30,8 @@ class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The end of one attempt: what `tool.end` carries.
 
     `text` is what the model reads. `executed` is false if the tool's code never ran. `duration` is seconds. `error`
-    names the exception's class in `kind`, or `timeout`. An attempt that is `suspended` has no result: it waits for the
+    names the exception's class in `kind`, or `timeout`; `exception` is what the tool raised, and stands
+    in no event. An attempt that is `suspended` has no result: it waits for the
     answer to its `question`, or for what is `pending` inside it (see `ToolSuspended`).
     """
 
@@ -42,6 +43,7 @@ class ToolOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     duration: float = 0.0
     question: Question | None = None
     pending: tuple[HITLTask, ...] = ()
+    exception: BaseException | None = None
 
 
 _MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -155,7 +157,7 @@ def outcome_of_error(error: BaseException, lead: str = "") -> ToolOutcome:
     if waits and len(waits) == len(_leaves(error)):
         return _suspended(waits)
     info = error_info(error)
-    return ToolOutcome(status=ToolStatus.ERROR, text=lead + info.message, error=info)
+    return ToolOutcome(status=ToolStatus.ERROR, text=lead + info.message, error=info, exception=error)
 
 
 def _suspended(waits: list[ToolSuspended]) -> ToolOutcome:
