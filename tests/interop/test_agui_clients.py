@@ -86,16 +86,15 @@ def test_a_cancelled_run_is_an_outcome_or_an_error_that_the_client_knows(clients
 
 
 def test_members_are_subagents_or_named_messages(clients: Clients) -> None:
-    modern = {
-        m["content"]: m.get("subagentRunId", "")[-1:]
-        for m in clients.saw("agui", "team")["messages"]
-        if m["role"] == "assistant"
+    said = [m for m in clients.saw("agui", "team")["messages"] if m["role"] == "assistant"]
+    owners = {m["content"]: m["subagentRunId"][-2:] for m in said}
+    assert owners == {"Look.": "n2", "Roses are red.": "n1", "Too short.": "n2"}
+    said = [m for m in clients.saw("agui-compat", "team")["messages"] if m["role"] == "assistant"]
+    assert {m["content"]: m["name"] for m in said} == {
+        "Look.": "critic",
+        "Roses are red.": "writer",
+        "Too short.": "critic",
     }
-    assert modern == {"Look.": "3", "Roses are red.": "2", "Too short.": "3", "Both are done.": ""}
-    compat = {
-        m["content"]: m.get("name") for m in clients.saw("agui-compat", "team")["messages"] if m["role"] == "assistant"
-    }
-    assert compat == {"Look.": "critic", "Roses are red.": "writer", "Too short.": "critic", "Both are done.": None}
 
 
 def test_older_clients_take_subagents_too_where_the_server_says_so(host: Host) -> None:

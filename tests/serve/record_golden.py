@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -23,15 +22,12 @@ from headwater.core.decisions import Decision
 from headwater.errors import model_error
 from headwater.events import (
     AgentEvent,
-    AgentKind,
     HITLPendingEvent,
     HITLTask,
-    NodeEndEvent,
-    NodeStartEvent,
-    Origin,
     RunEndEvent,
 )
 from headwater.messages import MediaPart
+from headwater.teams import Parallel, TeamAgent
 from headwater.testing import ScriptedModel, check_events
 from headwater.testing.scripted import Reply, call, fail, media, say, think, usage, wait
 
@@ -289,34 +285,17 @@ async def structured() -> list[AgentEvent]:
     return await read(agent([say(answer, cut=9)]).stream("Weather?", output_type=Forecast))
 
 
-def as_member(root: Origin, number: int, name: str, events: Sequence[AgentEvent]) -> list[AgentEvent]:
-    """A run's events as those of a member of `root`, with the node that it is."""
-    end = events[-1]
-    assert isinstance(end, RunEndEvent)
-    origin = msgspec.structs.replace(
-        end.origin, agent=name, path=(*root.path, name), root_run_id=root.run_id, parent_run_id=root.run_id
-    )
-    node, run_id = f"n{number}", origin.run_id
-    return [
-        NodeStartEvent(1, 0, 0.0, root, 0, node_id=node, member=name, member_run_id=run_id),
-        *(msgspec.structs.replace(event, origin=origin) for event in events),
-        NodeEndEvent(1, 0, 0.0, root, 0, node_id=node, member=name, member_run_id=run_id, outcome=end.outcome),
-    ]
-
-
 async def team() -> list[AgentEvent]:
-    """Two members side by side, put together from runs of their own: what a parallel team's stream looks like."""
-    writer = agent([think("Verse?"), say("Roses ", "are red.")])
-    critic = agent([say("Look."), call("weather", {"city": "Oslo"})], [say("Too ", "short.")], tools=[weather])
-    own = await read(hw.SimpleAgent(name="newsroom", model=ScriptedModel(["Both are done."])).stream("A poem, please."))
-    parts = [await read(writer.stream("A poem, please.")), await read(critic.stream("A poem, please.", deps=Turns()))]
-    root = msgspec.structs.replace(own[0].origin, agent_kind=AgentKind.TEAM)
-    lanes = [
-        as_member(root, n, name, events) for n, name, events in zip((1, 2), ("writer", "critic"), parts, strict=True)
-    ]
-    woven = [event for pair in zip_longest(*lanes) for event in pair if event is not None]
-    start, *rest = [msgspec.structs.replace(event, origin=root) for event in own]
-    return [msgspec.structs.replace(e, seq=n) for n, e in enumerate([start, *woven, *rest], 1)]
+    """Two members side by side: one thinks while the other's tool runs."""
+    turns = Turns()
+    verse = [think("Verse?"), wait(turns["Oslo"]), say("Roses ", "are red."), usage(5, 6)]
+    writer = hw.ReActAgent(name="writer", model=ScriptedModel([verse]))
+    critic = hw.ReActAgent(
+        name="critic",
+        model=ScriptedModel([[say("Look."), call("weather", {"city": "Oslo"})], [say("Too ", "short."), usage(7, 8)]]),
+        tools=[weather],
+    )
+    return await read(TeamAgent("newsroom", [writer, critic], Parallel()).stream("A poem, please.", deps=turns))
 
 
 SCENARIOS: dict[str, Callable[[], Coroutine[Any, Any, list[AgentEvent]]]] = {

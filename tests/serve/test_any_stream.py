@@ -18,6 +18,8 @@ from headwater.events import (
     AgentEvent,
     AgentKind,
     HITLTask,
+    NodeEndEvent,
+    NodeStartEvent,
     Origin,
     Outcome,
     Response,
@@ -30,7 +32,7 @@ from headwater.testing import ScriptedModel, check_events
 from headwater.testing.scripted import Item, call, fail, refuse, say, think
 from tests.core.test_laws import retries, simulate
 from tests.serve import agui_rules, vercel_rules
-from tests.serve.record_golden import as_member, read, segments
+from tests.serve.record_golden import read, segments
 
 
 def check(events: Sequence[AgentEvent], end: int | None = None) -> None:
@@ -75,6 +77,21 @@ def test_any_run_leaves_every_adapter_closed_and_legal(data: st.DataObject, retr
 
 
 # -- teams ------------------------------------------------------------------------------------------------------------
+
+
+def as_member(root: Origin, number: int, name: str, events: Sequence[AgentEvent]) -> list[AgentEvent]:
+    """A run's events as those of a member of `root`, with the node that it is."""
+    end = events[-1]
+    assert isinstance(end, RunEndEvent)
+    origin = msgspec.structs.replace(
+        end.origin, agent=name, path=(*root.path, name), root_run_id=root.run_id, parent_run_id=root.run_id
+    )
+    node, run_id = f"n{number}", origin.run_id
+    return [
+        NodeStartEvent(1, 0, 0.0, root, 0, node_id=node, member=name, member_run_id=run_id),
+        *(msgspec.structs.replace(event, origin=origin) for event in events),
+        NodeEndEvent(1, 0, 0.0, root, 0, node_id=node, member=name, member_run_id=run_id, outcome=end.outcome),
+    ]
 
 
 def renamed(number: int, events: Sequence[AgentEvent]) -> list[AgentEvent]:
