@@ -228,7 +228,7 @@ class Simulation:
         record = rebuild(log)
         tools = self.machine.config.tools
         over = [name for part in record.calls.values() for name in (part.call_id, part.id)]
-        settled = settle_decisions(decisions, record.pending, over, tools, self.now)
+        settled = settle_decisions(decisions, record.pending, over, lambda _: tools, self.now)
         self.jobs = []
         self.machine = RunMachine(self.machine.config, Numbering(log[-1].seq), record)
         self.send(Resume(tuple(settled)))

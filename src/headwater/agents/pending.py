@@ -10,6 +10,7 @@ from headwater.core.context.policy import Kept
 from headwater.core.decisions import Allowed
 from headwater.core.plan import Plan
 from headwater.events import HITLTask
+from headwater.messages import Message
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -22,13 +23,15 @@ class Pending(msgspec.Struct, frozen=True):
 class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of `SessionData.data` that is ours; other keys are left as they are.
 
-    `plan` is the last one a run has had, finished or not.
+    `plan` is the last one a run has had, finished or not. `members` is what the members of a team added in their runs,
+    by the names from the team to the member, joined by `/`.
     """
 
     pending: Pending | None = None
     allowed: tuple[Allowed, ...] = ()
     plan: Plan | None = None
     context: Kept | None = None
+    members: dict[str, tuple[Message, ...]] = {}
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> SessionState:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -11,15 +13,17 @@ from headwater.agents.edge import store_errors
 from headwater.agents.journal import LogJournal
 from headwater.agents.parts import RunPlan, open_session
 from headwater.agents.session import OpenSession
+from headwater.agents.settings import Settings
 from headwater.agents.tree import tree_driver
 from headwater.core.decisions import Decided, Decision, settle_decisions
 from headwater.core.record import RunRecord
 from headwater.core.signals import Commit, Dismiss, Recover, Resume
-from headwater.core.team.record import Tree
+from headwater.core.team.record import Tree, answered
 from headwater.drive.driver import Driver
 from headwater.drive.opening import Opening
 from headwater.errors import DecisionError, Fenced, StoreError, UnknownRun
-from headwater.events import AgentEvent, HITLDecidedEvent, HITLPendingEvent, Origin, Outcome, RunEndEvent
+from headwater.events import AgentEvent, HITLDecidedEvent, HITLPendingEvent, HITLTask, Origin, Outcome, RunEndEvent
+from headwater.tools.tool import Tool
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -46,6 +50,13 @@ class _Found(msgspec.Struct, frozen=True):
     def record(self) -> RunRecord:
         """That of the root run."""
         return self.tree.runs[self.origin.run_id]
+
+    def commit(self) -> Commit:
+        """What a run that has ended adds to its session."""
+        team, end = self.tree.teams.get(self.origin.run_id), self.last
+        if team is None or not isinstance(end, RunEndEvent):
+            return Commit(tuple(self.record.messages))
+        return Commit(answered(team.run, end), transcripts=team.transcripts())
 
     @property
     def is_cut_off(self) -> bool:
@@ -95,21 +106,33 @@ def _settle(plan: RunPlan, found: _Found, target: Target, where: str) -> list[De
         if found.was_asked:
             raise DecisionError(f"Everything {where} has been decided already.", kind="already_decided")
         raise DecisionError(f"Nothing waits for a decision {where}.", kind="unknown_run")
-    over = [name for part in record.calls.values() for name in (part.call_id, part.id)]
-    tools = {tool.name: tool for tool in plan.settings.tools}
-    settled = settle_decisions(target.decisions, record.pending, over, tools, time.time())
+    runs = found.tree.runs.values()
+    over = [name for run in runs for part in run.calls.values() for name in (part.call_id, part.id)]
+    # A member may have gone on to its next round while others wait.
+    over += [event.call_id for event in found.tree.events if isinstance(event, HITLDecidedEvent)]
+    waiting = found.tree.pending
+    settled = settle_decisions(target.decisions, waiting, over, partial(_tools_of, plan.settings), time.time())
     if found.may_run and not target.recover:
-        running = [f"{record.starts[call_id].tool_name} ({call_id})" for call_id in record.running]
+        running = [f"{run.starts[call_id].tool_name} ({call_id})" for run in runs for call_id in run.running]
         what = f" Then it is not known what became of {', '.join(running)}." if running else ""
         raise DecisionError(
             f"The run {where} is going on in another process, or its process died.{what} If it died, pass "
             "recover=True.",
             kind="running",
         )
-    if record.pending and not settled and not target.recover:
-        names = ", ".join(record.pending)
+    if waiting and not settled and not target.recover:
+        names = ", ".join(waiting)
         raise DecisionError(f"No decision was given, and nothing has expired: {names} wait.", kind="nothing_decided")
     return settled
+
+
+def _tools_of(settings: Settings, task: HITLTask) -> dict[str, Tool[..., Any]]:
+    """The tools of the agent that a task is from: it is found by its path."""
+    for name in task.path[1:]:
+        seat = settings.seat(name)
+        if seat is not None:
+            settings = seat.settings
+    return {tool.name: tool for tool in settings.tools}
 
 
 async def dismiss(plan: RunPlan, session: OpenSession) -> None:
@@ -135,7 +158,7 @@ async def dismiss(plan: RunPlan, session: OpenSession) -> None:
         )
     elif found.record.outcome not in (None, Outcome.SUSPENDED):
         # It has ended, and the store failed when it was to be stored.
-        await session.lend(pending.run_id).commit(Commit(tuple(found.record.messages)))
+        await session.lend(pending.run_id).commit(found.commit())
     else:
         if found.is_cut_off:
             found = await _recover(plan, found, session)

@@ -106,7 +106,9 @@ class OpenSession:
         allowed = (*old.allowed, *(rule for rule in commit.allowed if rule not in old.allowed))
         plan = old.plan if commit.plan is None else commit.plan
         context = commit.kept if commit.kept is not None and self._fits(commit) else old.context
-        new = msgspec.structs.replace(old, pending=pending, allowed=allowed, plan=plan, context=context)
+        new = msgspec.structs.replace(
+            old, pending=pending, allowed=allowed, plan=plan, context=context, members=_with(old.members, commit)
+        )
         return None if new == old else new.into(self.data.data)
 
     def _fits(self, commit: Commit) -> bool:
@@ -120,3 +122,9 @@ class OpenSession:
         """Let the next run of the session begin."""
         if self._turn is not None:
             self._turn.leave()
+
+
+def _with(members: dict[str, tuple[Message, ...]], commit: Commit) -> dict[str, tuple[Message, ...]]:
+    """What members have added in all runs, that of the commit's included."""
+    added = {path: (*members.get(path, ()), *messages) for path, messages in commit.transcripts.items()}
+    return {**members, **added}

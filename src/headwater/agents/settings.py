@@ -81,6 +81,11 @@ class Settings(msgspec.Struct, frozen=True):
             return True
         return any(tool.requires_approval or tool.may_ask for tool in self.tools)
 
+    def seat(self, name: str) -> Seat | None:
+        """The member of this name, if it is a team and has one."""
+        members = self.team.members if self.team is not None else ()
+        return next((seat for seat in members if seat.name == name), None)
+
     def checked(self) -> Settings:
         """These settings; raises `UsageError` for a value that cannot work."""
         check_text("instructions", self.instructions)

@@ -7,7 +7,7 @@ stands only if what was shown is what waits. `by` says who decided.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
@@ -176,12 +176,13 @@ def settle_decisions(
     decisions: Sequence[Decision],
     waiting: Mapping[str, HITLTask],
     over: Sequence[str],
-    tools: Mapping[str, Tool[..., Any]],
+    tools_of: Callable[[HITLTask], Mapping[str, Tool[..., Any]]],
     now: float,
 ) -> list[Decided]:
     """Check all decisions, and turn them into what happens; tasks that have expired by `now` are settled as well.
 
-    `over` are the call ids of the run that do not wait any more. Raises `DecisionError` if one may not stand: then
+    `over` are the call ids of the run that do not wait any more, `tools_of` gives the tools of the agent that a task is
+    from. Raises `DecisionError` if one may not stand: then
     none does.
     """
     settled: dict[str, Decided] = {}
@@ -197,7 +198,7 @@ def settle_decisions(
             )
         if task.expires_at is not None and task.expires_at <= now:
             continue
-        settled[task.call_id] = _settle(decision, task, tools)
+        settled[task.call_id] = _settle(decision, task, tools_of(task))
     for task in waiting.values():
         if task.expires_at is not None and task.expires_at <= now:
             settled[task.call_id] = Decided(task.call_id, "expired", task.args, EXPIRED)

@@ -167,7 +167,8 @@ class TeamMachine:
         if self._started is not None:
             return
         self._started = self._out.now
-        self._out.emit(RunStartEvent(*self._out.head(), signal.input, cause_call_id=signal.cause_call_id))
+        start = RunStartEvent(*self._out.head(), signal.input, cause_call_id=signal.cause_call_id, owner=signal.owner)
+        self._out.emit(start)
         if signal.error is not None:
             cancelled = signal.error.kind == "cancelled"
             closing = failed(signal.error)
@@ -196,16 +197,21 @@ class TeamMachine:
             known = self.record.ends.get(node.run_id)
             waiting = {task.call_id for task in known.end.response.pending} if known is not None else set[str]()
             own = tuple(one for one in decisions if one.call_id in waiting)
-            if own or not waiting:
+            if own or not waiting or self._nodes.is_cut_off(node):
                 self._attempt(partial(self._nodes.go_on, node, own))
         self._go_on()
 
     def _dismiss(self, signal: Dismiss) -> None:
         if not self._reopen():
             return
-        self._closing = Closing(Outcome.REJECTED, None, ToolStatus.DENIED, signal.reason, is_soft=True)
+        reason = signal.reason
+        if signal.asked == "cancelled":
+            error = ErrorInfo(kind="cancelled", message=reason)
+            self._closing = Closing(Outcome.CANCELLED, error, ToolStatus.CANCELLED, "the run was cancelled", True)
+        else:
+            self._closing = Closing(Outcome.REJECTED, None, ToolStatus.DENIED, reason, is_soft=True)
         for node in self.record.suspended:
-            self._nodes.dismiss(node)
+            self._nodes.dismiss(node, signal)
         self._go_on()
 
     def _recover(self) -> None:

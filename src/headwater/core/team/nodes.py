@@ -78,11 +78,17 @@ class Nodes:
         self._open(node, node.run_id)
         self._begin(node, Resume(decisions) if has_begun else Start(self._assignment(node).input))
 
-    def dismiss(self, node: Node) -> None:
-        """Have a run that was suspended end as dismissed."""
+    def is_cut_off(self, node: Node) -> bool:
+        """Whether something inside a suspended node waits for nobody: its process died while it went on."""
+        inside = {run_id: run for run_id, run in self._past.items() if f"{run_id}-".startswith(f"{node.run_id}-")}
+        innermost = [run for one, run in inside.items() if not any(other.startswith(f"{one}-") for other in inside)]
+        return any(run.outcome is Outcome.SUSPENDED and not run.waiting.tasks for run in innermost)
+
+    def dismiss(self, node: Node, signal: Dismiss) -> None:
+        """Have a run that was suspended be given up."""
         if node.run_id in self._past:
             self._open(node, node.run_id)
-            self._begin(node, Dismiss())
+            self._begin(node, signal)
 
     def recover(self, node: Node) -> None:
         """Close what a dead process left open of a node."""

@@ -289,6 +289,12 @@ class Tree:
             if isinstance(event, RunEndEvent):
                 parent.member_ended(origin.run_id, self._end(event, run, team))
 
+    @property
+    def pending(self) -> dict[str, HITLTask]:
+        """What waits for a person anywhere in the tree, by call id."""
+        waiting = [run.pending for run in self.runs.values() if run.outcome in (None, Outcome.SUSPENDED)]
+        return {call_id: task for tasks in waiting for call_id, task in tasks.items()}
+
     def inside(self, run_id: str) -> dict[str, RunRecord]:
         """The records of the runs inside this one, and inside those."""
         found: dict[str, RunRecord] = {}
