@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 import headwater as hw
+from headwater.errors import model_error
+from headwater.events import NodeStartEvent
+from headwater.teams import Parallel, RetryMember, Sequential, TeamAgent, TeamProtocol
 from headwater.testing import check_events
+from headwater.testing.scripted import fail, say
 from tests.agents.support import run
-from tests.teams.protocols import TEAMS, MakeTeam
+from tests.teams.protocols import TEAMS, MakeTeam, member
 
 
 async def events_of(make: MakeTeam, cancel_at: int | None = None) -> list[hw.AgentEvent]:
     """All events of a run of the team; it is cancelled once so many have been read."""
     events: list[hw.AgentEvent] = []
-    async with make().stream("Is it clear?") as stream:
-        async for event in stream:
-            events.append(event)
-            if len(events) == cancel_at:
-                await stream.cancel()
+    with suppress(hw.RunError):
+        async with make().stream("Is it clear?") as stream:
+            async for event in stream:
+                events.append(event)
+                if len(events) == cancel_at:
+                    await stream.cancel()
     return events
 
 
@@ -63,3 +70,50 @@ def test_a_limit_on_steps_ends_a_team_with_what_there_is(name: str) -> None:
         assert end.error.kind == "max_steps"
 
     run(main)
+
+
+def broken(name: str, failures: int = 99) -> hw.ReActAgent[None]:
+    """A member whose model fails so often, and then answers."""
+    refusal = [say("Hm. "), fail(model_error("http_error", "the key is refused", status=401))]
+    return member(name, *[refusal] * failures, f"{name} says fine.")
+
+
+@pytest.mark.parametrize("protocol", [Sequential(), Parallel()])
+def test_a_failed_member_fails_its_team_with_its_error(protocol: TeamProtocol) -> None:
+    events = run(lambda: events_of(lambda: TeamAgent("desk", [member("ann"), broken("bob"), member("cid")], protocol)))
+    check_events(events)
+    end = the_end(events)
+    assert end.outcome is hw.Outcome.FAILED
+    assert end.error is not None
+    assert (end.error.kind, end.error.status) == ("http_error", 401)
+    assert "'bob'" in end.error.message
+
+
+@pytest.mark.parametrize("protocol", [Sequential(), Parallel()])
+def test_a_team_goes_on_without_a_member_that_failed_where_that_is_the_policy(protocol: TeamProtocol) -> None:
+    def make() -> TeamAgent[None]:
+        return TeamAgent("desk", [member("ann"), broken("bob"), member("cid")], protocol, on_failure="continue")
+
+    events = run(lambda: events_of(make))
+    check_events(events)
+    end = the_end(events)
+    assert end.outcome is hw.Outcome.COMPLETED
+    assert "cid says fine." in end.response.text
+    assert "bob says" not in end.response.text
+
+
+@pytest.mark.parametrize("protocol", [Sequential(), Parallel()])
+@pytest.mark.parametrize(("times", "outcome"), [(1, hw.Outcome.FAILED), (2, hw.Outcome.COMPLETED)])
+def test_a_failed_member_is_run_again_as_often_as_is_said(
+    protocol: TeamProtocol, times: int, outcome: hw.Outcome
+) -> None:
+    def make() -> TeamAgent[None]:
+        members = [member("ann"), broken("bob", failures=2), member("cid")]
+        return TeamAgent("desk", members, protocol, on_failure=RetryMember(times))
+
+    events = run(lambda: events_of(make))
+    check_events(events)
+    assert the_end(events).outcome is outcome
+    starts = [e for e in events if isinstance(e, NodeStartEvent) and e.member == "bob"]
+    assert [e.attempt for e in starts] == [*range(1, times + 2)]
+    assert len({e.member_run_id for e in starts}) == times + 1

@@ -95,6 +95,7 @@ class TeamMachine:
         self._closing: Closing | None = None
         self._ending: Closing | None = None
         self._allowed: list[Allowed] = []
+        self._is_going = False
         self._recovers = False
         self._started: float | None = None
         self._output: Valid | None = None
@@ -230,15 +231,21 @@ class TeamMachine:
     def _go_on(self) -> None:
         """Something has happened: do what comes next, until something has to be waited for."""
         self._moves.news()
-        while self._ending is None and self._step():
-            pass
+        if self._is_going:
+            return  # a step has come to this: the loop that took it goes on
+        self._is_going = True
+        try:
+            while self._ending is None and self._step():
+                pass
+        finally:
+            self._is_going = False
 
     def _step(self) -> bool:
         """Take one step; false if something has to be waited for."""
         record = self.record
-        is_busy = bool(record.open_nodes) or self._asking.is_open
         if self._closing is None and not self._recovers:
             self._judge_members()
+        is_busy = bool(record.open_nodes) or self._asking.is_open
         if self._closing is not None:
             return not is_busy and self._close_all(self._closing)
         if self._recovers or record.suspended:
