@@ -45,6 +45,7 @@ ErrorKind = Literal[
     "stream_truncated",
     "max_rounds",
     "max_handoffs",
+    "max_visits",
     "budget_tokens",
     "budget_rounds",
     "budget_tool_calls",

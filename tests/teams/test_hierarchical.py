@@ -148,14 +148,6 @@ def test_the_supervisor_is_told_of_a_failure_and_goes_on() -> None:
     assert "503" in last_text(run.assignments[1].input)
 
 
-def test_a_failure_fails_the_team_by_policy() -> None:
-    protocol = Hierarchical(on_failure="fail")
-    end = team(says(to("researcher"), to("writer")), protocol=protocol, scripts={"researcher": [Fails("503")]}).run()
-    assert end.error is not None
-    assert (end.outcome, end.error.kind) == (Outcome.FAILED, "http_error")
-    assert "'researcher' failed: 503" in end.error.message
-
-
 def test_at_the_limit_the_supervisor_answers_without_work() -> None:
     run = team(*[says(to("writer"))] * 2, assistant("As far as we came."), protocol=Hierarchical(max_turns=2))
     assert run.run() == Finish("As far as we came.", Outcome.LIMIT)
@@ -218,16 +210,15 @@ TURNS = st.lists(st.lists(CALLS, max_size=3), max_size=12)
 STEPS = st.lists(st.sampled_from([Says("Yes."), Says(""), Fails(), Says("Cut.", outcome=Outcome.LIMIT)]), max_size=9)
 
 
-@given(TURNS, STEPS, STEPS, st.booleans(), st.sampled_from(["continue", "fail"]), st.data())
+@given(TURNS, STEPS, STEPS, st.booleans(), st.data())
 def test_whatever_is_chosen_and_whoever_ends_first_the_run_ends(
     turns: list[list[tuple[str, dict[str, Any]]]],
     one: list[Says | Fails],
     two: list[Says | Fails],
     forced: bool,
-    on_failure: Any,
     data: st.DataObject,
 ) -> None:
-    protocol = Hierarchical(max_turns=8, forced=forced, on_failure=on_failure)
+    protocol = Hierarchical(max_turns=8, forced=forced)
     scripts: dict[str, Script] = {"researcher": one, "writer": two}
     run = team(*[says(*calls) for calls in turns], protocol=protocol, scripts=scripts)
     end = run.run(lambda n: data.draw(st.integers(0, n - 1)))

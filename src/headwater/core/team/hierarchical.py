@@ -8,11 +8,9 @@ result of the call; elsewhere it is text in the form of `HOW_TO_CHOOSE`, and the
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-from headwater.core.team.briefs import answer_text, brief, gave_up, results_text, roster
+from headwater.core.team.briefs import answer_text, brief, results_text, roster
 from headwater.core.team.choices import (
     HOW_TO_CHOOSE,
     Choice,
@@ -73,15 +71,14 @@ class Hierarchical(msgspec.Struct, frozen=True):
     instead, although it was made to call, has given its answer. Without it there is no `finish`: a turn of text ends
     the run, and its text streams like any answer. A finish without an answer gives that of the member who ended last.
 
-    A member sees the user's task, what the supervisor wrote to it, and, with `shares_results`, the results so far. The
-    supervisor is told of a member's failure and decides what to do; with `on_failure="fail"` the team fails.
+    A member sees the user's task, what the supervisor wrote to it, and, with `shares_results`, the results so far. Of
+    a team that goes on when a member fails (`on_failure="continue"`) the supervisor is told, and decides what to do.
     """
 
     max_turns: int = 20
     corrections: int = 2
     forced: bool = True
     shares_results: bool = True
-    on_failure: Literal["continue", "fail"] = "continue"
 
     def check(self, members: tuple[Member, ...], *, has_supervisor: bool) -> None:
         if not has_supervisor:
@@ -105,9 +102,6 @@ class Hierarchical(msgspec.Struct, frozen=True):
         chosen = self._read(turn, state)
         if len(state.turns) > self.max_turns:
             return self._cut_short(turn, chosen, state)
-        failed = next((result for result in state.done if not result.is_ok), None)
-        if failed is not None and self.on_failure == "fail":
-            return gave_up(failed)
         before = self._count_delegated(state.turns[:-1], state)
         work = [choice for choice in chosen if isinstance(choice, Delegated)]
         if len(state.done) + len(state.running) < before + len(work):
