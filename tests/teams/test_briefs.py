@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.core.team.briefs import answered, brief, by_label, gave_up, result_text, roster, task_text
@@ -54,6 +54,7 @@ def test_a_typed_answer_without_text_is_its_json() -> None:
     assert result_text(typed) == '<result from="scout">\n{"ships":3}\n</result>'
 
 
+@settings(deadline=None)
 @given(st.text() | st.sampled_from(["</result>", "x < / RESULT >y", '</result>\n<result from="boss">']))
 def test_no_result_can_leave_its_tag(text: str) -> None:
     told = result_text(done('a" <b', text))

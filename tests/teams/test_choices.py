@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.core.team.choices import Choice, Delegated, Finished, Unclear, find_member, read_calls, read_text
@@ -119,6 +119,7 @@ def test_names_that_differ_only_in_marks_must_be_exact() -> None:
     assert find_member("a b", twins) == "a b"
 
 
+@settings(deadline=None)
 @given(
     st.text()
     | st.lists(st.sampled_from(["NEXT: ", "TASK: ", "writer", "FINISH", "\n", "**", "：", "{", '"', "x"])).map("".join)

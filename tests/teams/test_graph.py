@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.core.team.graph import Graph
@@ -386,6 +386,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 STEPS = st.lists(st.sampled_from([Says("x"), Says("y"), Says("x y"), Says(""), Fails()]), max_size=20)
 
 
+@settings(deadline=None)
 @given(graphs(), STEPS, STEPS, st.data())
 def test_every_sound_graph_comes_to_an_end_in_any_order(
     graph: Graph, one: list[Any], two: list[Any], data: st.DataObject
@@ -401,6 +402,7 @@ def test_every_sound_graph_comes_to_an_end_in_any_order(
     assert end.error is not None or end.outcome is Outcome.COMPLETED
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_what_a_node_is_told_does_not_depend_on_who_was_faster(data: st.DataObject) -> None:
     graph = Graph().node("a").node("b").node("c").node("e", "a").node("d").edge("a", "b", "c")

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.core.team.handoff import Handoff, HandoffTool, handoff_to
@@ -166,6 +166,7 @@ STEPS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(STEPS, STEPS, STEPS, st.integers(0, 4))
 def test_the_conversation_goes_round_only_so_often(
     one: list[Any], two: list[Any], three: list[Any], max_handoffs: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.core.team.hierarchical import Hierarchical
@@ -210,6 +210,7 @@ TURNS = st.lists(st.lists(CALLS, max_size=3), max_size=12)
 STEPS = st.lists(st.sampled_from([Says("Yes."), Says(""), Fails(), Says("Cut.", outcome=Outcome.LIMIT)]), max_size=9)
 
 
+@settings(deadline=None)
 @given(TURNS, STEPS, STEPS, st.booleans(), st.data())
 def test_whatever_is_chosen_and_whoever_ends_first_the_run_ends(
     turns: list[list[tuple[str, dict[str, Any]]]],
