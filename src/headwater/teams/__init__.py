@@ -9,6 +9,10 @@ A protocol of your own is an object with one method, `route`: see `headwater.cor
 from headwater.agents.team import RetryMember, TeamAgent
 from headwater.core.team.blackboard import Blackboard
 from headwater.core.team.contract_net import ContractNet
+from headwater.core.team.graph import Graph
+from headwater.core.team.graph_flow import END
+from headwater.core.team.handoff import Handoff, HandoffTool, handoff_to
+from headwater.core.team.hierarchical import Hierarchical
 from headwater.core.team.market import Market
 from headwater.core.team.parallel import Branch, Parallel
 from headwater.core.team.routing import (
@@ -23,6 +27,7 @@ from headwater.core.team.routing import (
     Note,
     RunMembers,
     Stop,
+    SupervisorTurn,
     TeamProtocol,
     TeamState,
     TeamTool,
@@ -34,6 +39,7 @@ from headwater.core.team.sequential import Sequential
 from headwater.core.team.swarm import Swarm
 
 __all__ = [
+    "END",
     "AnswerCall",
     "AskSupervisor",
     "Assignment",
@@ -41,7 +47,11 @@ __all__ = [
     "Branch",
     "ContractNet",
     "Finish",
+    "Graph",
     "HandOff",
+    "Handoff",
+    "HandoffTool",
+    "Hierarchical",
     "Market",
     "Member",
     "Moves",
@@ -52,6 +62,7 @@ __all__ = [
     "RunMembers",
     "Sequential",
     "Stop",
+    "SupervisorTurn",
     "Swarm",
     "TeamAgent",
     "TeamProtocol",
@@ -60,4 +71,5 @@ __all__ = [
     "ToolAnswer",
     "Wait",
     "Work",
+    "handoff_to",
 ]
