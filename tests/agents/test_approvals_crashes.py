@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import headwater as hw
@@ -18,7 +19,7 @@ from headwater.core.decisions import Approve, Reject
 from headwater.errors import DecisionError
 from headwater.events import ToolCallEndEvent, ToolStatus
 from headwater.messages import ToolMessage
-from headwater.store import Appended, MemoryStore
+from headwater.store import Appended, MemoryStore, RunInfo, SQLiteStore
 from headwater.testing import ScriptedModel, check_events
 from headwater.testing.scripted import call
 from tests.agents import dying
@@ -44,36 +45,46 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+class Blind(SQLiteStore):
+    """Cannot tell which processes live."""
+
+    async def run_info(self, run_id: str) -> RunInfo | None:
+        info = await super().run_info(run_id)
+        return None if info is None else msgspec.structs.replace(info, is_alive=None)
+
+
 async def whole_log(agent: hw.ReActAgent) -> list[hw.AgentEvent]:
     (run_id,) = await agent.store.runs("s")
     return await agent.store.read(run_id)
 
 
+@pytest.mark.parametrize("knows", [True, False], ids=["liveness is known", "unknown"])
 @pytest.mark.parametrize("killer", ["transfer", "publish"])
 def test_a_tool_that_was_running_when_its_process_died_is_run_again_only_if_that_is_safe(
-    killer: str, tmp_path: Path, ledger: Path
+    killer: str, knows: bool, tmp_path: Path, ledger: Path
 ) -> None:
     store = tmp_path / "store.db"
     assert step(store, ledger, killer) == 0
     assert step(store, ledger, "decided") == -signal.SIGKILL
 
     async def main() -> None:
-        agent = dying.agent_of(store, "Done.", "Next.")
+        agent = dying.agent_of(SQLiteStore(store) if knows else Blind(store), "Done.", "Next.")
         before = await whole_log(agent)
         with pytest.raises(DecisionError) as caught:
             await agent.resume_async([Approve("a")], session="s")
         assert caught.value.kind == "already_decided"
-        with pytest.raises(DecisionError, match="recover=True") as caught:
-            await agent.resume_async([Reject("b")], session="s")
-        assert caught.value.kind == "running"
-        with pytest.raises(DecisionError) as caught:
-            await agent.call_async("Else.", session="s")
-        assert caught.value.kind == "running"
+        if not knows:
+            with pytest.raises(DecisionError, match="recover=True") as caught:
+                await agent.resume_async([Reject("b")], session="s")
+            assert caught.value.kind == "running"
+            with pytest.raises(DecisionError) as caught:
+                await agent.call_async("Else.", session="s")
+            assert caught.value.kind == "running"
         assert await whole_log(agent) == before
         session = await agent.load_session("s")
         assert [task.id for task in session.pending] == ["b"]
 
-        response = await agent.resume_async([Reject("b")], session="s", recover=True)
+        response = await agent.resume_async([Reject("b")], session="s", recover=not knows)
         assert response.text == "Done."
         log = await whole_log(agent)
         check_events(log)
@@ -118,7 +129,7 @@ def test_a_process_that_dies_after_any_event_of_a_resumed_segment_leaves_a_run_t
             agent = dying.agent_of(path, "Done.", "Next.")
             waiting = (await agent.load_session("s")).pending
             decisions = [Approve(task.call_id) for task in waiting]
-            await agent.resume_async(decisions, session="s", recover=True)
+            await agent.resume_async(decisions, session="s")
             log = await whole_log(agent)
             check_events(log)
             session = await agent.load_session("s")

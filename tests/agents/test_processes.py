@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,100 @@ def test_an_agent_works_in_a_loop_of_each_call_and_in_threads(tmp_path: Path) ->
         await agent.aclose()
 
     run(more)
+
+
+HOLDING = """
+    @hw.tool
+    async def take_long() -> str:
+        "Take long."
+        print("began", flush=True)
+        sys.stdin.readline()
+        return "long"
+
+    model = ScriptedModel([[call("take_long")], "A."])
+    agent = hw.ReActAgent(model=model, tools=[take_long], store=path)
+    print(agent.call("first", session="s").text, flush=True)
+"""
+
+
+@contextmanager
+def holding(path: Path) -> Generator[subprocess.Popen[str]]:
+    """A process whose run is inside a tool until it gets a line, or dies."""
+    source = textwrap.dedent(HEAD) + textwrap.dedent(HOLDING)
+    command = [sys.executable, "-W", "error", "-c", source, str(path), ""]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "began\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_session_in_use_by_another_process_is_waited_for_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+
+    async def main() -> None:
+        model = ScriptedModel(["B.", "B."])
+        agent = hw.SimpleAgent(model=model, store=path)
+        with holding(path) as other:
+            with pytest.raises(hw.SessionBusy, match="another process"):
+                await agent.call_async("second", session="s", on_busy="refuse")
+            waiting = asyncio.create_task(agent.call_async("second", session="s"))
+            assert (await agent.call_async("else", session="s2")).text == "B.", "other sessions are free"
+            assert not waiting.done()
+            assert len(model.requests) == 1
+            assert other.stdin is not None
+            other.stdin.write("\n")
+            other.stdin.flush()
+            assert (await waiting).text == "B."
+        messages = (await agent.load_session("s")).messages
+        assert [m.text for m in messages] == ["first", "", "long", "A.", "second", "B."]
+        await agent.aclose()
+
+    run(main)
+
+
+def test_a_run_that_waits_for_another_process_can_be_cancelled(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+
+    async def main() -> None:
+        agent = hw.SimpleAgent(model=ScriptedModel(["B."]), store=path)
+        with holding(path):
+            stream = agent.stream("second", session="s")
+            reading = asyncio.create_task(stream.response())
+            await asyncio.sleep(0)
+            await stream.cancel("enough")
+            with pytest.raises(hw.RunCancelled, match="enough"):
+                await reading
+        assert (await agent.call_async("third", session="s")).text == "B.", "the other one was killed"
+        await agent.aclose()
+
+    run(main)
+
+
+def test_who_resumes_a_run_of_a_dead_process_need_not_say_that_it_is_dead(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+
+    async def main() -> None:
+        @hw.tool(effect="read")
+        def take_long() -> str:
+            """Take long."""
+            return "again"
+
+        agent = hw.ReActAgent(model=ScriptedModel(["Recovered."]), tools=[take_long], store=path)
+        with holding(path) as other:
+            [run_id] = await agent.store.runs("s")
+            info = await agent.store.run_info(run_id)
+            assert info is not None
+            assert info.is_alive
+            other.kill()
+        response = await agent.resume_async([], session="s")
+        assert response.text == "Recovered."
+        assert response.run_id == run_id
+        check_events(await agent.store.read(run_id))
+        messages = (await agent.load_session("s")).messages
+        assert [m.text for m in messages] == ["first", "", "again", "Recovered."]
+        await agent.aclose()
+
+    run(main)

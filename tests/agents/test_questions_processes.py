@@ -11,7 +11,6 @@ import pytest
 
 import headwater as hw
 from headwater.core.decisions import Approve, Respond
-from headwater.errors import DecisionError
 from headwater.messages import ToolMessage
 from headwater.testing import check_events
 from tests.agents import asking
@@ -83,10 +82,7 @@ def test_a_question_of_a_process_that_died_before_it_was_put_is_put_after_recove
 
     async def main() -> None:
         agent = asking.agent_of(store, "Done.")
-        with pytest.raises(DecisionError, match="recover=True") as caught:
-            await agent.resume_async([], session="s")
-        assert caught.value.kind == "running"
-        response = await agent.resume_async([], session="s", recover=True)
+        response = await agent.resume_async([], session="s")
         assert [(task.id, task.question) for task in response.pending] == [("a", "How much for a?")]
         assert lines_of(ledger) == ["wait", "wait"]
         await agent.resume_async([Respond("a", "7")], session="s")

@@ -8,7 +8,7 @@ import sys
 
 from headwater.errors import StoreError, VersionConflict
 from headwater.messages import user
-from headwater.store import SQLiteStore
+from headwater.store import Retention, SQLiteStore
 from tests.store.samples import delta, deltas, end, start
 
 
@@ -99,6 +99,34 @@ async def leave_open(path: str) -> None:
     reader.cancel()
 
 
+async def hold(path: str, session_id: str, run_id: str) -> None:
+    """Begin a run, hold its session, say who has it otherwise; end with the input."""
+    store = SQLiteStore(path)
+    await store.open_epoch(run_id)
+    say(f"held by {await store.hold_session(session_id, run_id)}")
+    await asyncio.to_thread(sys.stdin.readline)
+    await store.aclose()
+
+
+async def write_and_join(path: str) -> None:
+    """Append to a log that is bounded and merged all the time, and say so after each; never end."""
+    store = SQLiteStore(path, retention=Retention(max_events=40))
+    seq = (await store.snapshot("r1")).seq
+    epoch = await store.open_epoch("r1")
+    for wseq in range(1, 10**9):
+        seq = (await store.append("r1", deltas(seq + 1, seq + 7), epoch=epoch, step="run", wseq=wseq)).last_seq
+        if wseq % 3 == 0:
+            await store.merge("r1", seq - 5)
+        say(str(seq))
+
+
+async def cancel(path: str, run_id: str) -> None:
+    """Ask for the end of a run."""
+    store = SQLiteStore(path)
+    say(str(await store.request_cancel(run_id, "from another process")))
+    await store.aclose()
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["write-for-ever", path]:
@@ -111,5 +139,11 @@ if __name__ == "__main__":
             asyncio.run(refuse(path))
         case ["leave-open", path]:
             asyncio.run(leave_open(path))
+        case ["hold", path, session_id, run_id]:
+            asyncio.run(hold(path, session_id, run_id))
+        case ["write-and-join", path]:
+            asyncio.run(write_and_join(path))
+        case ["cancel", path, run_id]:
+            asyncio.run(cancel(path, run_id))
         case _:
             sys.exit("unknown")

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.errors import Compacted
@@ -137,6 +137,7 @@ def in_a_file(folder: Path, retention: Retention) -> Store:
     return SQLiteStore(folder / "store.db", retention=retention)
 
 
+LATER: list[Said] = [("args", "m1", "n1", "later")]
 KEPT_WHOLE = Retention()
 SMALL = Retention(max_events=12)
 TINY = Retention(max_events=8, max_bytes=2000)
@@ -149,6 +150,7 @@ def test_every_cursor_gets_everything_once_however_the_log_is_joined_meanwhile(
 ) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(operations)
+    @example([Append(what=[("text", "m1", "n1", "x" * 900)] * 9, again=True), Append(what=LATER, again=False)])
     def holds(script: list[Append | Merge | Read]) -> None:
         with TemporaryDirectory() as folder:
             run(check(make(Path(folder), retention), script, compacts=retention is not KEPT_WHOLE))

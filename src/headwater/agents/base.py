@@ -258,9 +258,10 @@ class Agent(Generic[OutputT_co]):
         nothing waits or a decision may not stand; then nothing has changed. Without decisions only what has expired is
         settled.
 
-        A run whose process died while it went on is refused (`running`), since it cannot be told from one that still
-        goes on. `recover=True` says that it died: calls that had not begun are run, calls that were running are run
-        again if their tool's effect is `read` or `idempotent`, and end `unknown` if it is `write`.
+        A run whose process died while it went on goes on here, if the store knows that it died (a SQLite file does,
+        where the system has file locks). Else it is refused (`running`), since it cannot be told from one that still
+        goes on, and `recover=True` says that it died. Then calls that had not begun are run, calls that were running
+        are run again if their tool's effect is `read` or `idempotent`, and end `unknown` if it is `write`.
         """
         check_session(session)
         if session is None and not run_id:

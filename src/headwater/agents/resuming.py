@@ -39,12 +39,14 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """A run as its log tells it; `last` is the log's last event, `was_asked` whether a person ever decided."""
+    """A run as its log tells it; `last` is the log's last event, `was_asked` whether a person ever decided, and
+    `is_dead` that the store knows the process to be gone which was running it."""
 
     origin: Origin
     tree: Tree
     last: AgentEvent
     was_asked: bool
+    is_dead: bool
 
     @property
     def record(self) -> RunRecord:
@@ -66,7 +68,7 @@ class _Found(msgspec.Struct, frozen=True):
     @property
     def may_run(self) -> bool:
         """Whether something may be going on there. After `hitl.pending` only the end was not written any more."""
-        return self.is_cut_off and not isinstance(self.last, HITLPendingEvent)
+        return self.is_cut_off and not self.is_dead and not isinstance(self.last, HITLPendingEvent)
 
 
 async def open_resumed(plan: RunPlan, target: Target, opening: Opening) -> Driver:
@@ -236,10 +238,13 @@ async def _latest(plan: RunPlan, session_id: str) -> str:
 async def _find(plan: RunPlan, run_id: str) -> _Found | None:
     with store_errors(f"reading the log of run {run_id!r}"):
         events = await read_whole(plan.store, run_id) if run_id else ()
+        # Second, and of the same log: who goes on with it from here on fences us, or is fenced before it acts.
+        known = await plan.store.run_info(run_id) if events else None
     if not events:
         return None
     was_asked = any(isinstance(event, HITLDecidedEvent) for event in events)
-    return _Found(events[0].origin, Tree(events), events[-1], was_asked)
+    is_dead = known is not None and known.is_alive is False and known.last_seq == events[-1].seq
+    return _Found(events[0].origin, Tree(events), events[-1], was_asked, is_dead)
 
 
 async def _next_segment(plan: RunPlan, found: _Found, session: OpenSession | None) -> Driver:

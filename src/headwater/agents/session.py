@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from headwater.agents.edge import store_errors
+from headwater.agents.holds import hold, let_go
 from headwater.agents.pending import Pending, SessionState
 from headwater.agents.turns import OnBusy, Turn, take_turn
 from headwater.core.signals import Commit
@@ -20,10 +21,10 @@ CONFLICTS = 100
 
 
 class OpenSession:
-    """A session held by one run of this process.
+    """A session held by one run.
 
-    Another process may commit meanwhile: its messages and ours then both stand in the history, one turn after the
-    other, so that neither is lost.
+    Where the store cannot tell which processes live, another one may commit meanwhile: its messages and ours then both
+    stand in the history, one turn after the other, so that neither is lost.
     """
 
     def __init__(self, store: SessionStore, turn: Turn | None, data: SessionData, run_id: str) -> None:
@@ -31,6 +32,7 @@ class OpenSession:
         self.run_id = run_id
         self._store = store
         self._turn = turn
+        self._held_for = run_id
         self._asked: Commit | None = None
         self.recovers = False
         """Whether the run's process died, so that its messages may be stored already."""
@@ -43,9 +45,15 @@ class OpenSession:
         """Wait for the session's turn and load it. Raises what `take_turn` raises, and `StoreError`."""
         turn = await take_turn(store, session_id, run_id, on_busy, opening)
         try:
+            await hold(store, session_id, run_id, on_busy, opening)
+        except BaseException:
+            turn.leave()
+            raise
+        try:
             with store_errors(f"loading session {session_id!r}"):
                 return cls(store, turn, await store.load(session_id), run_id)
         except BaseException:
+            let_go(store, session_id, run_id)
             turn.leave()
             raise
 
@@ -120,8 +128,11 @@ class OpenSession:
 
     def release(self) -> None:
         """Let the next run of the session begin."""
-        if self._turn is not None:
-            self._turn.leave()
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            # First: the next run of this process asks after it, in order.
+            let_go(self._store, self.data.session_id, self._held_for)
+            turn.leave()
 
 
 def _with(members: dict[str, tuple[Message, ...]], commit: Commit) -> dict[str, tuple[Message, ...]]:

@@ -49,7 +49,8 @@ class RunInfo(msgspec.Struct, frozen=True, gc=False):
     `started` and `updated` are the times (Unix seconds) of its first and last event, 0 while there is none; `agent` is
     the root's. `outcome` is that of its last segment, None while one is under way. `cancel` is the reason of a cancel
     that was asked for. `compacted` is the number up to which cursors get a snapshot (0: none do). `is_alive` says
-    whether the process that writes it lives; None where the store cannot tell.
+    whether a process that lives has begun the segment under way, which it may have given up; False after the end, None
+    where the store cannot tell.
     """
 
     run_id: str
@@ -137,6 +138,23 @@ class SessionStore(Protocol):
 
     async def aclose(self) -> None:
         """Flush and release; calling it twice is allowed."""
+        ...
+
+
+@runtime_checkable
+class SessionHolds(Protocol):
+    """What a session store has besides if it is shared by processes: one run at a time in all of them."""
+
+    async def hold_session(self, session_id: str, run_id: str) -> str | None:
+        """Have the session for a run of this process; else the id of the run of another process that has it.
+
+        A hold ends with `release_session`, and with its process: it is no lease, and no clock is asked. Runs of one
+        process queue among themselves; another hold of the same process takes the place of the one before.
+        """
+        ...
+
+    def release_session(self, session_id: str, run_id: str) -> None:
+        """Let runs of other processes have the session; done soon. If this run does not have it, nothing changes."""
         ...
 
 

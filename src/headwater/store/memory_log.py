@@ -92,6 +92,7 @@ class Log:
             last_seq=self.last_seq,
             compacted=self.compacted,
             cancel=self.cancel,
+            is_alive=None if outcome is None else False,
         )
 
     # -- writing ------------------------------------------------------------------------------------------------
@@ -149,9 +150,12 @@ class Log:
                 return
 
     def _window(self, after: int, size: int) -> list[Entry]:
-        """The `size` events after a number; none if there are fewer, since what is new may be joined with more."""
+        """The `size` events after a number; none if there are fewer, since what is new may be joined with more.
+
+        The last event is never among them: the log ends with its number.
+        """
         start = self._index(after)
-        return self._entries(start, start + size) if start + size <= len(self.events) else []
+        return self._entries(start, start + size) if start + size < len(self.events) else []
 
     def _entries(self, start: int, stop: int) -> list[Entry]:
         cuts = self._cuts

@@ -21,6 +21,7 @@ from headwater.store.base import Appended, Blob, Retention, RunInfo, SessionData
 from headwater.store.bells import PAGE, Bells, Page, follow
 from headwater.store.cancels import Watches
 from headwater.store.joining import snapshot_of
+from headwater.store.owners import Owners
 from headwater.store.schema import Synchronous, connect, explain
 from headwater.store.sqlite_log import Batch
 from headwater.store.sqlite_rows import Rows
@@ -59,6 +60,7 @@ class SQLiteStore:
         """The same for every store on this file: what their sessions have in common."""
         self.retention = retention or Retention()
         self._rows = Rows(name)
+        self._owners = Owners(name)
         self._bells = Bells()
         self._watches = Watches()
         self._database = DatabaseThread(
@@ -71,6 +73,7 @@ class SQLiteStore:
         )
         # The thread must not keep the store alive, so it knows nothing of it; the store's end ends the thread.
         weakref.finalize(self, self._database.stop)
+        weakref.finalize(self, self._owners.close)
 
     def __repr__(self) -> str:
         return f"SQLiteStore({str(self.path)!r})"
@@ -105,11 +108,19 @@ class SQLiteStore:
         """The ids of all sessions, the most recently committed first."""
         return await self._database.run(sqlite_sessions.sessions)
 
+    async def hold_session(self, session_id: str, run_id: str) -> str | None:
+        """Have the session for a run, as long as this process lives; else the id of the run that has it."""
+        return await self._database.run(lambda db: sqlite_sessions.hold(db, self._owners, session_id, run_id))
+
+    def release_session(self, session_id: str, run_id: str) -> None:
+        """Let runs of other processes have the session; done soon."""
+        self._database.post(lambda db: sqlite_sessions.let_go(db, self._owners, session_id, run_id))
+
     # -- event logs ---------------------------------------------------------------------------------------------
 
     async def open_epoch(self, run_id: str, *, after: int | None = None) -> int:
         """Start writing to a run's log; fences older writers. Raises `Fenced` if it does not end `after` that."""
-        return await self._database.run(lambda db: sqlite_log.open_epoch(db, run_id, after, None))
+        return await self._database.run(lambda db: sqlite_log.open_epoch(db, run_id, after, self._owners.me()))
 
     async def append(
         self,
@@ -202,15 +213,13 @@ class SQLiteStore:
 
     async def run_info(self, run_id: str) -> RunInfo | None:
         """The run's state; None for an unknown one."""
-        found = await self._database.run(lambda db: sqlite_runs.info(db, run_id))
-        return None if found is None else found[0]
+        return await self._database.run(lambda db: sqlite_runs.info(db, self._owners, run_id))
 
     async def run_infos(
         self, session_id: str | None = None, *, before: str | None = None, limit: int = 50
     ) -> list[RunInfo]:
         """Runs that have events (of a session), the newest first; `before` is the last one of the page before."""
-        found = await self._database.run(lambda db: sqlite_runs.infos(db, session_id, before, limit))
-        return [told for told, _ in found]
+        return await self._database.run(lambda db: sqlite_runs.infos(db, self._owners, session_id, before, limit))
 
     async def request_cancel(self, run_id: str, reason: str) -> bool:
         """Ask whoever writes the run to end it; False if there is none or it has ended for good."""
@@ -259,5 +268,6 @@ class SQLiteStore:
     async def aclose(self) -> None:
         """Finish what was asked for, close the file, end the thread. The store cannot be used afterwards."""
         await self._database.aclose()
+        self._owners.close()
         # Whoever tails reads again and is told that the store is closed.
         self._bells.ring_all()

@@ -163,13 +163,14 @@ def shrink(db: sqlite3.Connection, rows: Rows, run_id: str, retention: Retention
         if row is None or not is_too_large(row[4], row[5], retention):
             return False
         run, last_seq, merged, packed = row[:4]
-        window = _window(db, rows, run_id, run, merged, last_seq, size)
+        # The last event is left alone: the log ends with its number.
+        window = _window(db, rows, run_id, run, merged, last_seq - 1, size)
         if len(window) == size:
             out, following = merge_window([entry for entry, _ in window], is_last=False)
             _replace(db, run, window, out)
             db.execute("UPDATE runs SET merged = ? WHERE id = ?", (following, run))
         else:
-            window = _window(db, rows, run_id, run, packed, last_seq, size)
+            window = _window(db, rows, run_id, run, packed, last_seq - 1, size)
             if len(window) < size:
                 return False
             out, unused = compact([entry for entry, _ in window])

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from headwater.events import Outcome
 from headwater.store.base import Blob, Retention, RunInfo, blob_name, unknown_run
 from headwater.store.fence import state_of
+from headwater.store.owners import Owners
 from headwater.store.schema import transaction
 
 _INFO = (
@@ -16,16 +17,15 @@ _INFO = (
 _SWEPT = 100
 """Runs that a sweep deletes or merges at a time."""
 
-Known = tuple[RunInfo, str | None]
-"""A run, and who writes it or wrote it last."""
 
-
-def info(db: sqlite3.Connection, run_id: str) -> Known | None:
+def info(db: sqlite3.Connection, owners: Owners, run_id: str) -> RunInfo | None:
     row = db.execute(_INFO + "run_id = ?", (run_id,)).fetchone()
-    return None if row is None else _known(row)
+    return None if row is None else _known(row, owners)
 
 
-def infos(db: sqlite3.Connection, session_id: str | None, before: str | None, limit: int) -> list[Known]:
+def infos(
+    db: sqlite3.Connection, owners: Owners, session_id: str | None, before: str | None, limit: int
+) -> list[RunInfo]:
     where, values = "last_seq > 0", list[object]()
     if session_id is not None:
         where += " AND session_id = ?"
@@ -34,15 +34,27 @@ def infos(db: sqlite3.Connection, session_id: str | None, before: str | None, li
         where += " AND id < coalesce((SELECT id FROM runs WHERE run_id = ?), 9223372036854775807)"
         values.append(before)
     found = db.execute(f"{_INFO}{where} ORDER BY id DESC LIMIT ?", (*values, max(0, limit)))
-    return [_known(row) for row in found]
+    return [_known(row, owners) for row in found.fetchall()]
 
 
-def _known(row: tuple[str, str, str, str | None, float, float, int, int, str | None, str | None]) -> Known:
+def _known(
+    row: tuple[str, str, str, str | None, float, float, int, int, str | None, str | None], owners: Owners
+) -> RunInfo:
     run_id, session_id, agent, ended, started, updated, last_seq, compacted, cancel, owner = row
     outcome = None if ended is None else Outcome(ended)
-    state = state_of(outcome)
-    told = RunInfo(run_id, session_id, agent, state, outcome, started, updated, last_seq, compacted, cancel)
-    return told, owner
+    return RunInfo(
+        run_id=run_id,
+        session_id=session_id,
+        agent=agent,
+        state=state_of(outcome),
+        outcome=outcome,
+        started=started,
+        updated=updated,
+        last_seq=last_seq,
+        compacted=compacted,
+        cancel=cancel,
+        is_alive=False if outcome is not None else owners.is_alive(owner),
+    )
 
 
 def run_ids(db: sqlite3.Connection, session_id: str | None) -> list[str]:

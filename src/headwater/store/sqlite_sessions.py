@@ -11,6 +11,7 @@ import msgspec
 from headwater.errors import VersionConflict
 from headwater.messages import decode_message
 from headwater.store.base import SessionData, conflict_message
+from headwater.store.owners import Owners
 from headwater.store.schema import transaction
 from headwater.store.sqlite_rows import Rows
 
@@ -61,3 +62,22 @@ def delete(db: sqlite3.Connection, session_id: str) -> None:
 
 def sessions(db: sqlite3.Connection) -> list[str]:
     return [row[0] for row in db.execute("SELECT session_id FROM sessions ORDER BY touched DESC")]
+
+
+def hold(db: sqlite3.Connection, owners: Owners, session_id: str, run_id: str) -> str | None:
+    me = owners.me()
+    if me is None:
+        return None
+    with transaction(db):
+        row = db.execute("SELECT run_id, owner FROM holds WHERE session_id = ?", (session_id,)).fetchone()
+        if row is not None and row[1] != me and owners.is_alive(row[1]) is not False:
+            return row[0]
+        db.execute("INSERT OR REPLACE INTO holds VALUES (?, ?, ?)", (session_id, run_id, me))
+    return None
+
+
+def let_go(db: sqlite3.Connection, owners: Owners, session_id: str, run_id: str) -> None:
+    with transaction(db):
+        db.execute(
+            "DELETE FROM holds WHERE session_id = ? AND run_id = ? AND owner = ?", (session_id, run_id, owners.me())
+        )

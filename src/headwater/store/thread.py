@@ -99,8 +99,17 @@ class DatabaseThread:
         """Look for cancels at once: somebody began to watch. Raises `StoreError` if the store is closed."""
         self._unchecked = True
         self._next_check = 0.0
+        self.post(_nothing)
+
+    def post(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Do `work` on the thread, and have nobody wait for it; what it raises is told to the event loop's handler.
+
+        On an event loop only. Raises `StoreError` if the store is closed.
+        """
         loop = asyncio.get_running_loop()
-        self._put(_Job(_nothing, loop, loop.create_future()))
+        future: asyncio.Future[None] = loop.create_future()
+        future.add_done_callback(_tell)
+        self._put(_Job(work, loop, future))
 
     def _put(self, job: _Job) -> None:
         with self._lock:
@@ -242,6 +251,12 @@ def _discard(connection: sqlite3.Connection | None) -> None:
 
 def _nothing(connection: sqlite3.Connection) -> None:
     """The work of who only waits for the end."""
+
+
+def _tell(future: asyncio.Future[None]) -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        message = "Something that was to be stored was not"
+        future.get_loop().call_exception_handler({"message": message, "exception": error})
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
