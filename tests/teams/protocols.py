@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import headwater as hw
-from headwater.teams import Branch, Parallel, Sequential, TeamAgent
+from headwater.chat.profile import Profile
+from headwater.teams import END, Branch, Graph, Handoff, Hierarchical, Parallel, Sequential, TeamAgent
 from headwater.testing.scripted import Reply, ScriptedModel, call, say
 
 MakeTeam = Callable[..., TeamAgent[Any]]
@@ -51,10 +52,82 @@ def nested(**settings: Any) -> TeamAgent[Any]:
     return TeamAgent("all", teams, Parallel(), **settings)
 
 
+class WordsOnly(ScriptedModel):
+    """A scripted model of an endpoint that takes no tools."""
+
+    profile = Profile(calls_tools=False)
+
+
+def hierarchical(**settings: Any) -> TeamAgent[Any]:
+    """A supervisor that has two work at once, makes a mistake, has one work again, and finishes."""
+    boss = ScriptedModel(
+        [
+            [
+                say("Two first. "),
+                call("delegate", {"member": "ann", "task": "North."}),
+                call("delegate", {"member": "bob", "task": "South."}),
+            ],
+            [call("delegate", {"member": "dan", "task": "East."})],
+            [call("delegate", {"member": "cid", "task": "East."})],
+            [say("All is seen. "), call("finish", {"answer": "All clear."})],
+        ]
+    )
+    members = [member("ann"), member("bob"), member("cid")]
+    return TeamAgent("desk", members, Hierarchical(), model=boss, **settings)
+
+
+def hierarchical_in_words(**settings: Any) -> TeamAgent[Any]:
+    boss = WordsOnly(
+        [
+            "**NEXT:** ann\n**TASK:** North.\n\n**NEXT:** bob\n**TASK:** South.",
+            "Let me think.",
+            "next: Cid",
+            "FINISH:\nAll clear.",
+        ]
+    )
+    return TeamAgent("desk", [member("ann"), member("bob"), member("cid")], Hierarchical(), model=boss, **settings)
+
+
+def handoff(**settings: Any) -> TeamAgent[Any]:
+    """A desk that looks, passes on and gets the conversation back."""
+    desk = member("ann", [call("look", {"place": "here"})], [call("transfer_to", {"member": "bob"})], "ann says fine.")
+    other = member(
+        "bob",
+        [call("look", {"place": "there"}), call("transfer_to", {"member": "ann", "memo": "all is well"})],
+    )
+    return TeamAgent("desk", [desk, other, member("cid")], Handoff(), **settings)
+
+
+def graph(**settings: Any) -> TeamAgent[Any]:
+    """A race whose loser is stopped, then a loop that is gone round once."""
+    critic = member("dan", "Once again.", "Good.")
+    protocol = (
+        Graph()
+        .node("plan", "ann")
+        .node("north", "bob")
+        .node("south", "cid")
+        .node("write", "ann", join="any", ask="Write it.")
+        .node("review", "dan")
+        .edge("plan", "north", "south")
+        .edge("north", "write")
+        .edge("south", "write")
+        .edge("write", "review")
+        .edge("review", "north", when=lambda result: "again" in result.text)
+        .edge("review", END, otherwise=True)
+    )
+    looks = member("bob", [call("look", {"place": "north"})], "North.", [call("look", {"place": "north"})], "North.")
+    members = [member("ann", "Plan.", "Draft.", "Better draft."), looks, member("cid"), critic]
+    return TeamAgent("desk", members, protocol, **settings)
+
+
 TEAMS: dict[str, MakeTeam] = {
     "sequential": sequential,
     "parallel": parallel,
     "two_of_one": two_of_one,
     "nested": nested,
+    "hierarchical": hierarchical,
+    "hierarchical_in_words": hierarchical_in_words,
+    "handoff": handoff,
+    "graph": graph,
 }
 """By name; each takes the settings of `TeamAgent`."""

@@ -126,12 +126,15 @@ class Nodes:
     def _begin(self, node: Node, signal: Start | Resume | Dismiss | Recover) -> None:
         # Who only closes what is open needs no tools; so a log can be closed whatever its protocol would say by now.
         given = None if isinstance(signal, Dismiss | Recover) else self._assignment(node)
+        before = self._config.history if self._config.shares_history else ()
+        if given is not None and given.history[: len(before)] == before:
+            before = ()  # the protocol hands the conversation on itself
         self._out.commands.append(
             StartMember(
                 member=node.work.member,
                 run_id=node.run_id,
                 signal=signal,
-                shared=self._config.history if self._config.shares_history else (),
+                shared=before,
                 history=given.history if given is not None else (),
                 inner=tuple(self._inner(node, tool) for tool in given.tools) if given is not None else (),
                 meter=self._guards.meter,
