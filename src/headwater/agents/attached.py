@@ -193,7 +193,7 @@ class AttachedRun(Generic[OutputT_co]):
 
     async def _wait(self) -> list[AgentEvent]:
         """The next event, alone; nothing if there will be none."""
-        is_certain = self._after > 0 or self._is_here()
+        is_certain = self._is_here() or await self._store.run_info(self.run_id) is not None
         tail = self._store.tail(self.run_id, self._after)
         patience = asyncio.timeout(None if is_certain else APPEARS_IN)
         try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from contextvars import copy_context
+from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
 from typing_extensions import TypeVar
 
@@ -289,6 +290,15 @@ class Agent(Generic[OutputT_co]):
     async def load_session(self, session: str) -> Session:
         """The conversation as it stands, the turn of a run that waits for a person included. Raises `StoreError`."""
         return await load_session(self.store, session)
+
+    def kept_in(self, store: Store) -> Self:
+        """The same agent with another store, which keeps its sessions and events."""
+        if self.store is store and self._logs:
+            return self
+        other = copy(self)
+        other.store = store
+        other._logs = True
+        return other
 
     @property
     def keeps_events(self) -> bool:

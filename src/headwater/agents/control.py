@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from headwater.agents.detached import find_detached
+from headwater.agents.edge import store_errors
 from headwater.agents.parts import RunPlan
 from headwater.agents.resuming import give_up
+from headwater.errors import UnknownRun
 
 
 async def cancel_run(plan: RunPlan, run_id: str, reason: str) -> None:
@@ -12,5 +14,13 @@ async def cancel_run(plan: RunPlan, run_id: str, reason: str) -> None:
     here = find_detached(plan.store, run_id)
     if here is not None:
         await here.cancel(reason)
-    # If it waits for a person, nobody would act on a request.
-    await give_up(plan, run_id, reason)
+    with store_errors(f"cancelling run {run_id!r}"):
+        info = await plan.store.run_info(run_id)
+        if info is None:
+            if here is None:
+                raise UnknownRun(f"There is no run {run_id!r} in this store.")
+            return
+        if info.state == "running":
+            await plan.store.request_cancel(run_id, reason)
+    if info.state == "suspended":  # nobody would act on a request
+        await give_up(plan, run_id, reason)

@@ -17,6 +17,7 @@ usage: headwater COMMAND ...
   run      ask once, and watch the answer come
   chat     talk, turn by turn
   demo     two cities, a search and a report, on a small local model or on yours
+  serve    put agents behind HTTP: a native API of streams
   verify   hold a recorded event stream against its laws
   model    fetch and list the weights of the local model
 
@@ -56,6 +57,13 @@ class Options:
     recording: bool = False
     action: str = "list"
     name: str | None = None
+    agents: tuple[str, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 7777
+    token: str | None = None
+    no_auth: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    debug: bool = False
 
 
 class _Parser(argparse.ArgumentParser):
@@ -98,7 +106,8 @@ def parse(argv: list[str] | None) -> Options:
     if fields.get("command") is None:
         print(TOP, end="")
         raise SystemExit(exits.USAGE)
-    fields["tools"] = tuple(fields.get("tools", ()))
+    for name in ("tools", "agents", "allowed_hosts"):
+        fields[name] = tuple(fields.get(name, ()))
     return Options(**fields)
 
 
@@ -134,6 +143,31 @@ def build_parser() -> argparse.ArgumentParser:
     _model_options(chat)
     _agent_options(chat)
     _session_options(chat)
+
+    serve = _command(
+        commands,
+        "serve",
+        "serve MODULE:NAME ... [options]",
+        "Put agents behind HTTP: begin runs, read them as server-sent events, decide, cancel.",
+        "Without --token a new one is made and printed; HEADWATER_TOKEN gives one as well.",
+    )
+    serve.add_argument(
+        "agents", nargs="+", metavar="MODULE:NAME", help="an agent or a list of agents; also FILE.py:NAME"
+    )
+    serve.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="where to listen (default: 127.0.0.1)")
+    serve.add_argument("--port", metavar="N", type=int, default=7777, help="0 is any free one (default: 7777)")
+    serve.add_argument("--token", metavar="TOKEN", help="what clients have to show; at least 16 characters")
+    serve.add_argument("--no-auth", action="store_true", help="no token: whoever reaches the address may do everything")
+    serve.add_argument(
+        "--allowed-host",
+        dest="allowed_hosts",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a name by which the server may be addressed, besides loopback; may be repeated",
+    )
+    serve.add_argument("--store", metavar="PATH", help="the SQLite file for runs and sessions (default: the agents')")
+    serve.add_argument("--debug", action="store_true", help="show clients details of errors")
 
     verify = _command(
         commands,

@@ -123,7 +123,8 @@ class Translator(Protocol):
     """One stream's state: events in, frames out. Called in the order `open`, `feed` for each event, `close`.
 
     The last event fed is the root run's `run.end`, unless `close` says otherwise: then the stream is cut short, and
-    what is said about it is the protocol's affair. `feed` must not raise for any event, known or not.
+    what is said about it is the protocol's affair. `feed` must not raise for any event, known or not. Of an answer that
+    is one body, an attribute `status` (int, read at the end) is the HTTP status; without it that is 200.
     """
 
     def open(self) -> Sequence[Frame]: ...

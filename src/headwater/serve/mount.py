@@ -1,0 +1,118 @@
+"""Protocol adapters in the application: their intents are carried out, their translators fed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as Endpoint
+from starlette.types import ASGIApp
+
+from headwater.agents.view import load_session
+from headwater.serve import adapter
+from headwater.serve.hub import Hub
+from headwater.serve.principal import Principal
+from headwater.serve.problems import Refused, not_found, refusal_of
+from headwater.serve.requests import hub_of, principal_of
+from headwater.serve.sse import EventStream, TranslatedFramer, collect
+
+Handler = Callable[[Request], Awaitable[ASGIApp]]
+
+
+def endpoint_of(route: adapter.Route, handle: Callable[[Handler], ASGIApp]) -> Endpoint:
+    """The Starlette route of an adapter's; `handle` makes an application of a handler."""
+
+    async def serve(request: Request) -> ASGIApp:
+        try:
+            return await _serve(route, request)
+        except Exception as error:
+            if route.refuse is None:
+                raise
+            refused = refusal_of(error, debug=request.app.state.debug)
+            problem = refused.problem
+            reply = route.refuse(problem.status, problem.code, problem.detail)
+            return _reply(
+                adapter.Reply(reply.body, reply.status, reply.media_type, {**refused.headers, **reply.headers})
+            )
+
+    return Endpoint(route.path, handle(serve), methods=[route.method])
+
+
+async def _serve(route: adapter.Route, request: Request) -> ASGIApp:
+    hub, principal = hub_of(request), principal_of(request)
+    incoming = adapter.Incoming(
+        method=request.method,
+        path=request.url.path,
+        params={name: str(value) for name, value in request.path_params.items()},
+        query=dict(request.query_params),
+        headers={name.lower(): value for name, value in request.headers.items()},
+        body=await request.body(),
+        agents=tuple(hub.agents),
+        debug=request.app.state.debug,
+    )
+    intent = route.read(incoming)
+    after, resumed = 0, False
+    match intent:
+        case adapter.Reply():
+            return _reply(intent)
+        case adapter.Cancel():
+            run_id = await _named(hub, principal, intent.run_id, intent.session)
+            await hub.cancel(principal, run_id, intent.reason)
+            return Response(status_code=204) if intent.reply is None else _reply(intent.reply)
+        case adapter.StartRun():
+            run_id = await hub.start(
+                principal,
+                intent.agent,
+                intent.messages,
+                session=intent.session,
+                overrides=intent.overrides,
+                on_disconnect=intent.on_disconnect or route.on_disconnect,
+            )
+        case adapter.Decide():
+            run_id = intent.run_id or await _waiting(hub, principal, intent.session)
+            policy = intent.on_disconnect or route.on_disconnect
+            after, resumed = await hub.decide(principal, run_id, intent.decisions, on_disconnect=policy), True
+        case adapter.Follow():
+            run_id, after = await _named(hub, principal, intent.run_id, intent.session), intent.after
+            if intent.only_live and (await hub.info(principal, run_id)).state == "ended":
+                return Response(status_code=204)
+    cursor = await hub.open(principal, run_id, after, "segment")
+    if cursor is None:
+        return Response(status_code=204)
+    try:
+        whose = await hub.whose(principal, run_id)
+        translator = route.translate(incoming, adapter.Followed(run_id, whose.agent, whose.session, resumed))
+        if route.streams(incoming):
+            return EventStream(cursor, TranslatedFramer(translator), hub.limits, route.headers)
+        body = await collect(cursor, translator, request.receive)
+    except BaseException:
+        cursor.close()
+        raise
+    return _reply(adapter.Reply(body, int(getattr(translator, "status", 200)), route.media_type, route.headers))
+
+
+async def _named(hub: Hub, principal: Principal, run_id: str, session: str | None) -> str:
+    """The run that is named, or the last one of a session. Raises `Refused`."""
+    if run_id:
+        return run_id
+    if session is None:
+        raise Refused(400, "bad_request", "Name a run or a session.")
+    infos = await hub.store.run_infos(principal.key_of(session), limit=1)
+    if not infos:
+        raise not_found("run")
+    return infos[0].run_id
+
+
+async def _waiting(hub: Hub, principal: Principal, session: str | None) -> str:
+    """The run that waits for a person in a session. Raises `Refused`."""
+    if session is None:
+        raise Refused(400, "bad_request", "Name a run or a session.")
+    found = await load_session(hub.store, principal.key_of(session))
+    if not found.run_id:
+        raise Refused(409, "nothing_waits", "Nothing waits for a decision there.")
+    return found.run_id
+
+
+def _reply(reply: adapter.Reply) -> Response:
+    return Response(reply.body, reply.status, dict(reply.headers), media_type=reply.media_type)

@@ -1,0 +1,291 @@
+"""The native API: begin, read, decide, cancel. Its shapes are structs, which `/openapi.json` is made of as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from headwater.agents.view import load_session
+from headwater.core.decisions import Decision
+from headwater.events import HITLTask, Outcome, RunEndEvent
+from headwater.events import Response as Answer
+from headwater.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, user
+from headwater.serve.problems import Refused, not_found
+from headwater.serve.requests import after_of, hub_of, policy_of, principal_of, read_json
+from headwater.serve.sse import EventStream, NativeFramer
+from headwater.store.base import RunInfo
+
+MAX_NAME = 512
+"""Characters of a session's name and of a reason."""
+INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp"}
+"""Blobs that a page may show; all others are downloads."""
+
+
+class NewRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A run to begin: with a `prompt`, or with `messages` (user, assistant and tool; instructions are the server's).
+
+    With a `session` these are added to it, without one they are the whole conversation. `agent` is the first one if it
+    is left out. `on_disconnect` says what becomes of the run when its last reader leaves: `cancel`, `detach`, or so
+    many seconds later. `settings` are those of the agent that the server lets clients change.
+    """
+
+    agent: str = ""
+    prompt: str | None = None
+    messages: tuple[Message, ...] = ()
+    session: str | None = None
+    on_disconnect: str | float | None = None
+    settings: dict[str, Any] = {}
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """A run that goes on: where to read it, and from which number on what is new begins."""
+
+    run_id: str
+    agent: str
+    session: str | None
+    events: str
+    after: int = 0
+
+
+class Decisions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a person decides about calls that wait: about some of them or all."""
+
+    decisions: tuple[Decision, ...]
+    on_disconnect: str | float | None = None
+
+
+class Cancelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a run is cancelled."""
+
+    reason: str = "cancelled by the client"
+
+
+class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The token that the server has printed."""
+
+    token: str
+
+
+class RunView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A run as it stands. `state` is `running`, `suspended` (it waits for a person) or `ended`; `response` is there in
+    the latter two. Times are Unix seconds.
+    """
+
+    run_id: str
+    agent: str
+    state: str
+    last_seq: int
+    started: float
+    updated: float
+    session: str | None = None
+    outcome: Outcome | None = None
+    response: Answer[Any] | None = None
+    pending: tuple[HITLTask, ...] = ()
+
+
+class ActiveRun(msgspec.Struct, frozen=True):
+    """The run of a session that goes on or waits."""
+
+    run_id: str
+    state: str
+    last_seq: int
+
+
+class SessionView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A conversation as it stands. Of a run that goes on, `active`, nothing is in `messages` yet: read its events."""
+
+    session: str
+    version: int
+    messages: tuple[Message, ...]
+    pending: tuple[HITLTask, ...] = ()
+    plan: tuple[str, ...] = ()
+    plan_index: int = 0
+    runs: tuple[str, ...] = ()
+    active: ActiveRun | None = None
+
+
+class AgentView(msgspec.Struct, frozen=True):
+    """An agent that is served."""
+
+    name: str
+    kind: str
+    tools: tuple[str, ...]
+
+
+class AgentList(msgspec.Struct, frozen=True):
+    agents: tuple[AgentView, ...]
+
+
+def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(value), status, headers, media_type="application/json")
+
+
+async def agents(request: Request) -> Response:
+    """The agents that are served, the default one first."""
+    found = hub_of(request).agents.values()
+    views = (AgentView(a.name, str(a.kind), tuple(tool.name for tool in a.settings.tools)) for a in found)
+    return answer(AgentList(tuple(views)))
+
+
+async def begin(request: Request) -> Response:
+    """Begin a run; it goes on whoever reads it."""
+    new = await read_json(request, NewRun)
+    hub, principal = hub_of(request), principal_of(request)
+    allowed = request.app.state.client_settings
+    unknown = [name for name in new.settings if name not in allowed]
+    if unknown:
+        may = ", ".join(allowed) or "none"
+        raise Refused(422, "invalid", f"Clients may not set {unknown[0][:80]!r} here; they may set: {may}.")
+    run_id = await hub.start(
+        principal,
+        new.agent,
+        messages_of(new.prompt, new.messages, session=new.session),
+        session=new.session,
+        overrides=new.settings,
+        on_disconnect=policy_of(new.on_disconnect),
+    )
+    events = f"/runs/{run_id}/events"
+    name = hub.agent(new.agent).name
+    return answer(Begun(run_id, name, new.session, events), 202, {"Location": events})
+
+
+def messages_of(prompt: str | None, messages: Sequence[Message], *, session: str | None) -> Sequence[Message]:
+    """The new messages of a request. Raises `Refused`."""
+    if session is not None and not 0 < len(session) <= MAX_NAME:
+        raise Refused(422, "invalid", f"session has 1 to {MAX_NAME} characters.")
+    if (prompt is None) == (not messages):
+        if prompt is None and session is not None:
+            return ()
+        raise Refused(422, "invalid", "Give prompt or messages, one of the two.")
+    if prompt is not None:
+        if not prompt:
+            raise Refused(422, "invalid", "The prompt is empty.")
+        return (user(prompt),)
+    if any(isinstance(message, SystemMessage) for message in messages):
+        raise Refused(422, "invalid", "Instructions are the server's: there may be no system message.")
+    if session is not None and any(isinstance(message, AssistantMessage | ToolMessage) for message in messages):
+        raise Refused(422, "invalid", "What the model and the tools said stands in the session: send user messages.")
+    if not isinstance(messages[-1], UserMessage | ToolMessage):
+        raise Refused(422, "invalid", "The last message is a user's or a tool's.")
+    return messages
+
+
+async def view_run(request: Request) -> Response:
+    """A run as it stands."""
+    hub, principal, run_id = hub_of(request), principal_of(request), request.path_params["run_id"]
+    info = await hub.info(principal, run_id)
+    response: Answer[Any] | None = None
+    if info.state != "running":
+        last = await hub.store.read(run_id, info.last_seq - 1)
+        end = next((e for e in last if isinstance(e, RunEndEvent) and e.origin.run_id == run_id), None)
+        response = None if end is None else end.response
+    return answer(
+        RunView(
+            run_id,
+            info.agent,
+            info.state,
+            info.last_seq,
+            info.started,
+            info.updated,
+            info.session_id or None,
+            info.outcome,
+            response,
+            () if response is None or info.state != "suspended" else response.pending,
+        )
+    )
+
+
+async def events(request: Request) -> ASGIApp:
+    """A run's events as server-sent events, after `Last-Event-ID` or `?after=`; 204 when there is nothing more.
+
+    The stream ends with the run for good; where the run waits for a person it stays open, unless `?until=segment`.
+    """
+    hub, principal, run_id = hub_of(request), principal_of(request), request.path_params["run_id"]
+    until = request.query_params.get("until", "run")
+    if until not in ("run", "segment"):
+        raise Refused(400, "bad_until", "until is 'run' or 'segment'.")
+    cursor = await hub.open(principal, run_id, after_of(request), until)
+    if cursor is None:
+        return Response(status_code=204)
+    return EventStream(cursor, NativeFramer(run_id, hub.limits.event), hub.limits)
+
+
+async def one_event(request: Request) -> Response:
+    """One event in full, also where a stream only said that it is too large."""
+    hub, principal, run_id = hub_of(request), principal_of(request), request.path_params["run_id"]
+    await hub.whose(principal, run_id)
+    seq: int = request.path_params["seq"]
+    found = await hub.store.read(run_id, seq - 1, limit=1) if 0 < seq < 2**53 else []
+    if not found or found[0].seq != seq:
+        raise not_found("event")
+    return answer(msgspec.Raw(msgspec.json.encode(found[0])))
+
+
+async def decide(request: Request) -> Response:
+    """Decide about calls that wait; the run goes on. The first decision about a call stands (409 for others)."""
+    body = await read_json(request, Decisions)
+    hub, principal, run_id = hub_of(request), principal_of(request), request.path_params["run_id"]
+    policy = policy_of(body.on_disconnect)
+    after = await hub.decide(principal, run_id, body.decisions, on_disconnect=policy)
+    whose = await hub.whose(principal, run_id)
+    events = f"/runs/{run_id}/events"
+    return answer(Begun(run_id, whose.agent, whose.session or None, events, after), 202, {"Location": events})
+
+
+async def cancel(request: Request) -> Response:
+    """End a run, wherever it goes on; one that is over stays as it is."""
+    body = await read_json(request, Cancelling)
+    hub, principal, run_id = hub_of(request), principal_of(request), request.path_params["run_id"]
+    await hub.cancel(principal, run_id, body.reason[:MAX_NAME])
+    return await view_run(request)
+
+
+async def view_session(request: Request) -> Response:
+    """A conversation as it stands, and the run that goes on in it."""
+    hub, principal, name = hub_of(request), principal_of(request), request.path_params["session"]
+    key = principal.key_of(name)
+    session = await load_session(hub.store, key)
+    infos = await hub.store.run_infos(key, limit=50)
+    if not session.version and not infos:
+        raise not_found("session")
+    active = next((info for info in infos if info.state != "ended"), None)
+    return answer(
+        SessionView(
+            name,
+            session.version,
+            session.messages,
+            session.pending,
+            session.plan,
+            session.plan_index,
+            tuple(info.run_id for info in reversed(infos)),
+            _active(active),
+        )
+    )
+
+
+def _active(info: RunInfo | None) -> ActiveRun | None:
+    return None if info is None else ActiveRun(info.run_id, info.state, info.last_seq)
+
+
+async def blob(request: Request) -> Response:
+    """What an event only names: a medium, or the whole of a long result."""
+    hub, principal, run_id = hub_of(request), principal_of(request), request.path_params["run_id"]
+    await hub.whose(principal, run_id)
+    found = await hub.store.get_blob(run_id, request.path_params["ref"])
+    if found is None:
+        raise not_found("blob")
+    kind = found.media_type.partition(";")[0].strip().lower()
+    is_shown = kind in INLINE or kind.startswith(("audio/", "video/"))
+    # What a tool brought home is not a page of ours: it never runs here.
+    headers = {
+        "content-security-policy": "sandbox; default-src 'none'",
+        "content-disposition": "inline" if is_shown else "attachment",
+        "cache-control": "private, max-age=31536000, immutable",
+        "content-type": found.media_type if is_shown or kind == "text/plain" else "application/octet-stream",
+    }
+    return Response(found.data, headers=headers)
