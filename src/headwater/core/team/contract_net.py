@@ -172,9 +172,10 @@ class ContractNet(msgspec.Struct, frozen=True, kw_only=True):
             return Note("award", {"member": winner, "value": bids[winner].value})
         if last is not None:
             return gave_up(last)
-        why = "No bid was awarded the task" if bids else "No member bid for the task"
-        reasons = [f"{note.data['member']} ({note.data['reason']})" for note in state.noted("no_bid")]
-        return Finish("", Outcome.FAILED, ErrorInfo(kind="no_bid", message=f"{why}: {', '.join(reasons) or 'none'}."))
+        silent = [note.data for note in state.noted("no_bid")]
+        reasons = ", ".join(f"{one['member']} ({one['reason'] or 'no reason given'})" for one in silent)
+        why = "No bid was awarded the task" if bids else f"No member bid for the task: {reasons}"
+        return Finish("", Outcome.FAILED, ErrorInfo(kind="no_bid", message=f"{why}."))
 
     def _chosen(self, bids: dict[str, Bid], state: TeamState) -> str | None:
         if self.choose is None:
