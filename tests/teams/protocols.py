@@ -11,7 +11,20 @@ from typing import Any
 
 import headwater as hw
 from headwater.chat.profile import Profile
-from headwater.teams import END, Branch, Graph, Handoff, Hierarchical, Parallel, Sequential, TeamAgent
+from headwater.teams import (
+    END,
+    Blackboard,
+    Branch,
+    ContractNet,
+    Graph,
+    Handoff,
+    Hierarchical,
+    Market,
+    Parallel,
+    Sequential,
+    Swarm,
+    TeamAgent,
+)
 from headwater.testing.scripted import Reply, ScriptedModel, call, say
 
 MakeTeam = Callable[..., TeamAgent[Any]]
@@ -118,6 +131,36 @@ def graph(**settings: Any) -> TeamAgent[Any]:
     looks = member("bob", [call("look", {"place": "north"})], "North.", [call("look", {"place": "north"})], "North.")
     members = [member("ann", "Plan.", "Draft.", "Better draft."), looks, member("cid"), critic]
     return TeamAgent("desk", members, protocol, **settings)
+def contract_net(**settings: Any) -> TeamAgent[Any]:
+    bids = [
+        member(name, [call("bid", {"price": price})], f"{name} did it.") for name, price in (("ann", 9), ("bob", 4))
+    ]
+    return TeamAgent("desk", [*bids, member("cid", "no bid")], ContractNet(), **settings)
+
+
+def blackboard(**settings: Any) -> TeamAgent[Any]:
+    ann = member(
+        "ann", [call("board_open", {"item": "Look south"}), call("look", {"place": "north"})], "North is done."
+    )
+    bob = member(
+        "bob",
+        "South is clear.",
+        [call("board_write", {"key": "answer", "value": "All clear."}), call("board_close", {"id": "i1"})],
+        "Done.",
+    )
+    supervisor = ScriptedModel(["Go on.", "Go on."])
+    return TeamAgent("desk", [ann, bob], Blackboard(), model=supervisor, **settings)
+
+
+def market(**settings: Any) -> TeamAgent[Any]:
+    protocol = Market(prices={"ann": 2, "bob": 1}, judge=lambda result: float("ann" in result.text))
+    return TeamAgent("desk", [member("ann"), member("bob")], protocol, **settings)
+
+
+def swarm(**settings: Any) -> TeamAgent[Any]:
+    raised = [call("raise_task", {"task": "Look south"}), call("raise_task", {"task": "Look west"})]
+    team = [member("ann", raised, "North is clear."), member("bob"), member("cid"), member("dan", "All clear.")]
+    return TeamAgent("desk", team, Swarm(joiner="dan"), **settings)
 
 
 TEAMS: dict[str, MakeTeam] = {
@@ -129,5 +172,9 @@ TEAMS: dict[str, MakeTeam] = {
     "hierarchical_in_words": hierarchical_in_words,
     "handoff": handoff,
     "graph": graph,
+    "contract_net": contract_net,
+    "blackboard": blackboard,
+    "market": market,
+    "swarm": swarm,
 }
 """By name; each takes the settings of `TeamAgent`."""

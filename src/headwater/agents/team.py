@@ -19,7 +19,7 @@ from headwater.core.budget import Budget
 from headwater.core.context.policy import ContextPolicy
 from headwater.core.policy import DEFAULT_RETRY, Retry
 from headwater.core.team.record import OnFailure
-from headwater.core.team.routing import ChecksMembers, TeamProtocol
+from headwater.core.team.routing import ChecksMembers, HandlesFailures, TeamProtocol
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.errors import UsageError
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 class RetryMember(msgspec.Struct, frozen=True):
     """A member that fails is run again, at most `times` times, each a new run; then the team fails (`then="fail"`), or
-    its protocol is told and goes on (`"continue"`).
+    its protocol is told and goes on (`"continue"`; the default if the protocol has a policy of its own for failures).
     """
 
     times: int = 1
-    then: Literal["fail", "continue"] = "fail"
+    then: Literal["fail", "continue"] | None = None
 
 
 class TeamAgent(Agent[OutputT_co]):
@@ -51,10 +51,11 @@ class TeamAgent(Agent[OutputT_co]):
     answers.
 
     A member's failure fails the team (`on_failure="fail"`; the others are cancelled), or its protocol is told
-    (`"continue"`), or it gets another try (`RetryMember(times=2)`). At most `max_steps` runs of members and turns of
-    the supervisor are begun; then the run ends `limit`, with the best text there is. `budget` is shared by the whole
-    team. With `output_type` the answer is the JSON of such a value; one that is not fails the run. The other arguments
-    are those of `SimpleAgent`. Raises `UsageError`.
+    (`"continue"`), or it gets another try (`RetryMember(times=2)`). By default a protocol that has a policy of its own
+    for failures is told, and other teams fail. At most `max_steps` runs of members and turns of the supervisor are
+    begun; then the run ends `limit`, with the best text there is. `budget` is shared by the whole team. With
+    `output_type` the answer is the JSON of such a value; one that is not fails the run. The other arguments are those
+    of `SimpleAgent`. Raises `UsageError`.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class TeamAgent(Agent[OutputT_co]):
         instructions: str = "",
         description: str = "",
         shares_history: bool = False,
-        on_failure: Literal["fail", "continue"] | RetryMember = "fail",
+        on_failure: Literal["fail", "continue"] | RetryMember | None = None,
         max_steps: int | None = 50,
         temperature: float | None = None,
         max_tokens: int | None = None,
@@ -88,7 +89,7 @@ class TeamAgent(Agent[OutputT_co]):
         team = TeamSettings(
             members=_seats(members),
             protocol=_protocol(protocol),
-            on_failure=_on_failure(on_failure),
+            on_failure=_on_failure(on_failure, protocol),
             max_steps=max_steps,
             shares_history=shares_history,
         )
@@ -146,13 +147,16 @@ def _protocol(protocol: object) -> TeamProtocol:
     return made
 
 
-def _on_failure(policy: object) -> OnFailure:
+def _on_failure(policy: object, protocol: object) -> OnFailure:
+    usual = "continue" if isinstance(protocol, HandlesFailures) and protocol.handles_failures else "fail"
     match policy:
+        case None:
+            return OnFailure(then=usual)
         case "fail" | "continue" as then:
             return OnFailure(then=str(then))
-        case RetryMember() if policy.then in ("fail", "continue"):
+        case RetryMember() if policy.then in ("fail", "continue", None):
             check_number("RetryMember.times", policy.times, least=0, whole=True)
-            return OnFailure(policy.times, policy.then)
+            return OnFailure(policy.times, policy.then or usual)
         case _:
             raise UsageError(f"on_failure must be 'fail', 'continue' or RetryMember(times=...), not {policy!r}.")
 

@@ -7,13 +7,15 @@ A protocol of your own is an object with one method, `route`: see `headwater.cor
 """
 
 from headwater.agents.team import RetryMember, TeamAgent
+from headwater.core.team.bids import Bid
 from headwater.core.team.blackboard import Blackboard
+from headwater.core.team.board import Board
 from headwater.core.team.contract_net import ContractNet
 from headwater.core.team.graph import Graph
 from headwater.core.team.graph_flow import END
 from headwater.core.team.handoff import Handoff, HandoffTool, handoff_to
 from headwater.core.team.hierarchical import Hierarchical
-from headwater.core.team.market import Market
+from headwater.core.team.market import Market, Offer, Record, market_records
 from headwater.core.team.parallel import Branch, Parallel
 from headwater.core.team.routing import (
     AnswerCall,
@@ -39,13 +41,15 @@ from headwater.core.team.sequential import Sequential
 from headwater.core.team.swarm import Swarm
 
 __all__ = [
-    "END",
     "AnswerCall",
     "AskSupervisor",
     "Assignment",
+    "Bid",
     "Blackboard",
+    "Board",
     "Branch",
     "ContractNet",
+    "END",
     "Finish",
     "Graph",
     "HandOff",
@@ -57,7 +61,9 @@ __all__ = [
     "Moves",
     "NodeResult",
     "Note",
+    "Offer",
     "Parallel",
+    "Record",
     "RetryMember",
     "RunMembers",
     "Sequential",
@@ -72,4 +78,5 @@ __all__ = [
     "Wait",
     "Work",
     "handoff_to",
+    "market_records",
 ]

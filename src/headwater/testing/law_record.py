@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from headwater.core.record import RunRecord, rebuild
+from headwater.core.team.record import Tree
 from headwater.errors import ErrorInfo
 from headwater.events import (
     ActionEndEvent,
@@ -36,6 +37,7 @@ def check_record(events: Sequence[AgentEvent]) -> list[Violation]:
     The events must obey the other laws.
     """
     found: list[Violation] = []
+    teams = Tree([e for e in events if not isinstance(e, ReasonDeltaEvent | ToolArgsDeltaEvent)]).teams
     for run_id in dict.fromkeys(event.run_id for event in events):
         kept = [e for e in events if e.run_id == run_id and not isinstance(e, ReasonDeltaEvent | ToolArgsDeltaEvent)]
         record = rebuild(kept, run_id)
@@ -53,7 +55,8 @@ def check_record(events: Sequence[AgentEvent]) -> list[Violation]:
         end, turns = kept[-1], sum(isinstance(event, ReasonEndEvent) for event in kept)
         if isinstance(end, RunEndEvent) and (record.outcome, record.turns) != (end.outcome, turns):
             found.append(Violation("L8", seq, f"run {run_id}: rebuilt as {record.outcome} after {record.turns} rounds"))
-        waits = record.waiting.tasks if record.outcome is Outcome.SUSPENDED else ()
+        waits = teams[run_id].pending if run_id in teams else record.waiting.tasks
+        waits = waits if record.outcome is Outcome.SUSPENDED else ()
         if isinstance(end, RunEndEvent) and end.response.pending != waits:
             found.append(Violation("L8", seq, f"run {run_id}: rebuilt without deltas, other tasks wait"))
         found += _plan(kept, record)

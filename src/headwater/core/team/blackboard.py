@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -61,6 +61,8 @@ class Blackboard(msgspec.Struct, frozen=True, kw_only=True):
     {items}, `board.write` {key, value, version, by}, `board.conflict` (also `present`, the version there), `board.open`
     {id, item, tags, by}, `board.close` {id, by, result}. Raises `UsageError`.
     """
+
+    handles_failures: ClassVar[bool] = True
 
     items: Callable[[TeamState], Sequence[str]] | None = None
     interests: Mapping[str, Sequence[str]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -51,6 +51,8 @@ class ContractNet(msgspec.Struct, frozen=True, kw_only=True):
     failed, with the error of the last. Notes: `bid` {member, value, reason}, `no_bid` {member, reason}, `award`
     {member, value}. Raises `UsageError`.
     """
+
+    handles_failures: ClassVar[bool] = True
 
     bid: BidFunction | None = None
     choose: AwardFunction | None = None

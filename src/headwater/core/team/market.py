@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import fsum, isclose
+from typing import ClassVar
 
 import msgspec
 
@@ -80,6 +81,8 @@ class Market(msgspec.Struct, frozen=True, kw_only=True):
     `records=market_records(events)` of the earlier runs' events. Notes: `market` {lots}, `market.bought` {lot, member,
     price, utility}, `market.judged` {lot, member, score}. Raises `UsageError`.
     """
+
+    handles_failures: ClassVar[bool] = True
 
     prices: Mapping[str, float]
     budget: float | None = None

@@ -144,7 +144,8 @@ class TeamRecord:
     def heard(self, event: AgentEvent) -> None:
         """Take an event of a member's run, in a replay: what it noted through a team tool."""
         node_id = self._by_run.get(event.origin.run_id)
-        if node_id is not None and isinstance(event, CustomEvent) and event.name.startswith(NOTES):
+        # What a member that is a team notes for itself belongs to no call.
+        if node_id is not None and isinstance(event, CustomEvent) and event.call_id and event.name.startswith(NOTES):
             self.noted(Note(event.name.removeprefix(NOTES), event.data, node_id))
 
     def noted(self, note: Note) -> None:

@@ -229,6 +229,14 @@ class TeamProtocol(Protocol):
 
 
 @runtime_checkable
+class HandlesFailures(Protocol):
+    """What a protocol has that has a policy of its own for members that fail: its team lets it go on by default."""
+
+    @property
+    def handles_failures(self) -> bool: ...
+
+
+@runtime_checkable
 class ChecksMembers(Protocol):
     """What a protocol may have besides `route`: a check, called once when the team is built.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -59,6 +59,8 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
     Notes: `pool` {tasks}, `task.raised` {id, task, for_member, tags, by}, `task.refused` {task, by, reason}. Raises
     `UsageError`.
     """
+
+    handles_failures: ClassVar[bool] = True
 
     tasks: Callable[[TeamState], Sequence[str]] | None = None
     interests: Mapping[str, Sequence[str]] = {}
