@@ -131,6 +131,8 @@ def graph(**settings: Any) -> TeamAgent[Any]:
     looks = member("bob", [call("look", {"place": "north"})], "North.", [call("look", {"place": "north"})], "North.")
     members = [member("ann", "Plan.", "Draft.", "Better draft."), looks, member("cid"), critic]
     return TeamAgent("desk", members, protocol, **settings)
+
+
 def contract_net(**settings: Any) -> TeamAgent[Any]:
     bids = [
         member(name, [call("bid", {"price": price})], f"{name} did it.") for name, price in (("ann", 9), ("bob", 4))

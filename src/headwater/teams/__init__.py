@@ -41,6 +41,7 @@ from headwater.core.team.sequential import Sequential
 from headwater.core.team.swarm import Swarm
 
 __all__ = [
+    "END",
     "AnswerCall",
     "AskSupervisor",
     "Assignment",
@@ -49,7 +50,6 @@ __all__ = [
     "Board",
     "Branch",
     "ContractNet",
-    "END",
     "Finish",
     "Graph",
     "HandOff",

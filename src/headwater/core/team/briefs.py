@@ -102,9 +102,12 @@ def answered(result: NodeResult) -> Finish:
 def gave_up(result: NodeResult, *, what: str = "") -> Finish:
     """Fail the team because of this member's failure. `what` is the work, `"member 'writer'"` if it is empty.
 
-    The error keeps the kind that the member's has, so that readers of the team's run see what went wrong.
+    If a person has refused its call, the team ends `rejected` too. The error keeps the kind that the member's has, so
+    that readers of the team's run see what went wrong.
     """
     what = what or f"member {result.work.member!r}"
+    if result.outcome is Outcome.REJECTED:
+        return Finish("", Outcome.REJECTED)
     if result.error is None:
         return Finish("", Outcome.FAILED, ErrorInfo("internal_error", f"The {what} ended {result.outcome}."))
     error = msgspec.structs.replace(result.error, message=f"The {what} failed: {result.error.message}")
