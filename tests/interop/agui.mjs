@@ -10,10 +10,10 @@ let warnings = [];
 console.warn = (...words) => warnings.push(words.map(String).join(" "));
 console.error = () => {};
 
-async function play({ path, answers = [], abortAfter = "" }) {
+async function play({ path, thread = "thread", answers = [], again = false, abortAfter = "" }) {
   warnings = [];
-  const agent = new HttpAgent({ url: base + path, threadId: "thread", initialMessages: [{ id: "user-1", role: "user", content: "Go." }] });
-  const seen = { events: [], runErrors: [], failure: null, interrupts: [], custom: [], outcomes: [], resumeRefused: null };
+  const agent = new HttpAgent({ url: base + path, threadId: thread, initialMessages: [{ id: "user-1", role: "user", content: "Go." }] });
+  const seen = { events: [], runErrors: [], failure: null, interrupts: [], custom: [], outcomes: [], resumeRefused: null, repeated: null };
   const watch = {
     onEvent({ event }) {
       seen.events.push(event.type);
@@ -40,6 +40,11 @@ async function play({ path, answers = [], abortAfter = "" }) {
     }
     const resume = seen.interrupts.map(({ id }, index) => ({ interruptId: id, ...answers[index] }));
     await run({ runId: "run-3", resume });
+    if (again) {
+      // The same answers once more, as a page would send them that missed the first answer.
+      await run({ runId: "run-4", resume });
+      [seen.repeated, seen.failure] = [seen.failure, null];
+    }
   }
   return { ...seen, warnings, messages: agent.messages };
 }

@@ -23,9 +23,18 @@ Mutation = Callable[[list[bytes]], list[bytes]]
 
 
 class Host:
-    """Serves on a loop of its own; `url` is its address. `decided` are the decisions that were read, by path."""
+    """Serves on a loop of its own; `url` is its address.
 
-    def __init__(self, routes: Sequence[Route], mutations: dict[str, Mutation]) -> None:
+    `events` finds a scenario's by its name. `decided` are the decisions that were read, by path.
+    """
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        mutations: dict[str, Mutation],
+        events: Callable[[str], Sequence[AgentEvent]] = load,
+    ) -> None:
+        self._events = events
         self._routes = [(route, _pattern(route.path)) for route in routes]
         self._mutations = mutations
         self._ready: Future[str] = Future()
@@ -90,7 +99,7 @@ class Host:
         except BadRequest as error:
             return web.Response(status=error.status, text=str(error))
         scenario = incoming.params["agent"]
-        parts = segments(load(scenario))
+        parts = segments(self._events(scenario))
         match intent:
             case StartRun():
                 events = parts[0]

@@ -35,10 +35,10 @@ async function idle(chat) {
   }
 }
 
-async function play({ path, answers = [], decisions = [], stopAfter = "", resume = false }) {
+async function play({ path, chat: id = "chat", answers = [], decisions = [], stopAfter = "", resume = false }) {
   const seen = { data: [], finished: [], failure: null };
   const chat = new Chat({
-    id: "chat",
+    id,
     transport: new DefaultChatTransport({ api: base + path }),
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     onData(part) {
