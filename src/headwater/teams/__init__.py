@@ -10,6 +10,7 @@ from headwater.agents.team import RetryMember, TeamAgent
 from headwater.core.team.bids import Bid
 from headwater.core.team.blackboard import Blackboard
 from headwater.core.team.board import Board
+from headwater.core.team.briefs import brief
 from headwater.core.team.contract_net import ContractNet
 from headwater.core.team.graph import Graph
 from headwater.core.team.graph_flow import END
@@ -77,6 +78,7 @@ __all__ = [
     "ToolAnswer",
     "Wait",
     "Work",
+    "brief",
     "handoff_to",
     "market_records",
 ]
