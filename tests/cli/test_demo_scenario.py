@@ -14,6 +14,7 @@ import pytest
 from headwater.agents.agent import ReActAgent
 from headwater.cli.demo_check import judge
 from headwater.cli.demo_data import Language, tools
+from headwater.cli.demo_hitl_scenario import HITL_SCENARIOS
 from headwater.cli.demo_scenario import LOCAL_OPTIONS, SCENARIOS, Scenario
 from headwater.drive.ports import Model
 from headwater.errors import ModelStreamError
@@ -155,8 +156,8 @@ def test_the_forecast_covers_one_to_seven_days_and_never_changes(language: Langu
 
 
 def test_the_recordings_are_small_and_hold_no_key_and_no_path() -> None:
-    for language in LANGUAGES:
-        data = SCENARIOS[language].recording.read_bytes()
+    for scenario in (*SCENARIOS.values(), *HITL_SCENARIOS.values()):
+        data = scenario.recording.read_bytes()
         assert len(data) < 400_000
         chunks = [json.loads(line[6:]) for line in data.splitlines() if line.startswith(b"data: {")]
         assert {chunk["model"] for chunk in chunks} == {"qwen-1.5b"}

@@ -1,4 +1,4 @@
-"""Record the demo's conversations with the embedded model: `python -m tests.local.record_demo [en zh]`.
+"""Record the demo's conversations with the embedded model: `python -m tests.local.record_demo [en zh hitl-en hitl-zh]`.
 
 A loopback proxy between the agent and the server keeps the bodies of the answers. Run it again when the scenario, the
 tools' results or the chat template change; the weights must be there (`headwater model pull`).
@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Sequence
-from typing import cast
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
 
 from aiohttp import ClientSession, ClientTimeout, web
 
@@ -18,7 +21,10 @@ from headwater.chat.events import ModelEvent
 from headwater.chat.request import ModelRequest
 from headwater.cli.demo_check import judge
 from headwater.cli.demo_data import Language
+from headwater.cli.demo_hitl_scenario import HITL_SCENARIOS
 from headwater.cli.demo_scenario import LOCAL_OPTIONS, SCENARIOS
+from headwater.core.decisions import Approve, Decision, Reject, Respond, Skip
+from headwater.drive.handle import Run
 from headwater.drive.model import CompletionsModel
 from headwater.events import AgentEvent
 from headwater.local import local_model, stop_local_models
@@ -43,8 +49,9 @@ class _Recorder:
             yield batch
 
 
-async def record(language: Language) -> list[str]:
-    """Run the scenario, write its recording, and return the demands that it does not meet."""
+@asynccontextmanager
+async def recording(path: Path) -> AsyncGenerator[_Recorder]:
+    """A model whose answers are written to this file at the end."""
     endpoint = await local_model().start()
     bodies: list[bytes] = []
 
@@ -72,27 +79,68 @@ async def record(language: Language) -> list[str]:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     port = cast("int", runner.addresses[0][1])
     recorder = _Recorder(f"http://127.0.0.1:{port}/v1")
-    scenario = SCENARIOS[language]
-    tools = [tool(effect="read")(function) for function in scenario.tools]
-    agent = ReActAgent(model=recorder, instructions=scenario.system, tools=tools, options=LOCAL_OPTIONS)
-    turns: list[list[AgentEvent]] = []
     try:
-        for turn in scenario.turns:
-            async with agent.stream(turn.prompt, session="demo") as run:
-                turns.append([event async for event in run])
+        yield recorder
     finally:
         await runner.cleanup()
     answers = [RecordedAnswer(body=b, digest=d) for b, d in zip(bodies, recorder.digests, strict=True)]
     data = dump_recording(answers)
-    await asyncio.to_thread(scenario.recording.write_bytes, data)
+    await asyncio.to_thread(path.write_bytes, data)
+
+
+async def record(language: Language) -> list[str]:
+    """Run the scenario, write its recording, and return the demands that it does not meet."""
+    scenario = SCENARIOS[language]
+    tools = [tool(effect="read")(function) for function in scenario.tools]
+    turns: list[list[AgentEvent]] = []
+    async with recording(scenario.recording) as recorder:
+        agent = ReActAgent(model=recorder, instructions=scenario.system, tools=tools, options=LOCAL_OPTIONS)
+        for turn in scenario.turns:
+            async with agent.stream(turn.prompt, session="demo") as run:
+                turns.append([event async for event in run])
     return judge(scenario, turns)
 
 
-def main(languages: Sequence[str]) -> None:
-    """Record each language, and say what each recording lacks."""
-    for language in languages or ("en", "zh"):
-        missing = asyncio.run(record(cast("Language", language)))
-        sys.stdout.write(f"{language}: {' '.join(missing) or 'meets every demand'}\n")
+async def record_hitl(language: Language) -> list[str]:
+    """Run the scenario that waits for a person, once for each way to decide, and write the recording of all."""
+    scenario = HITL_SCENARIOS[language]
+    lacks: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder) / "here.db"
+
+        async def going_on(store: Path, play: Callable[[ReActAgent], Run]) -> str:
+            settings: Any = {"instructions": scenario.system, "tools": scenario.tools, "options": LOCAL_OPTIONS}
+            agent = ReActAgent(model=recorder, store=store, **settings)
+            async with play(agent) as run:
+                response = await run.response()
+            await agent.aclose()
+            return response.pending[0].call_id if response.pending else ""
+
+        async with recording(scenario.recording) as recorder:
+            for number, prompt in enumerate(scenario.turns):
+                call_id = await going_on(here, lambda agent, prompt=prompt: agent.stream(prompt, session="demo"))
+                if not call_id:
+                    lacks.append(f"Turn {number + 1} waits for nobody.")
+                    continue
+                ways: list[Decision] = [Approve(call_id), Reject(call_id)]
+                if number:
+                    choices = ("single", "double") if language == "en" else ("单人间", "双人间")
+                    ways = [*(Respond(call_id, choice) for choice in choices), Skip(call_id)]
+                before = here.read_bytes()
+                for way, decision in enumerate(ways):
+                    store = here if way == 0 else Path(folder) / f"other-{number}-{way}.db"
+                    if way:
+                        store.write_bytes(before)
+                    await going_on(store, lambda agent, made=decision: agent.resume_stream([made], session="demo"))
+    return lacks
+
+
+def main(names: Sequence[str]) -> None:
+    """Record each conversation, and say what each recording lacks."""
+    for name in names or ("en", "zh", "hitl-en", "hitl-zh"):
+        language = cast("Language", name.removeprefix("hitl-"))
+        missing = asyncio.run(record(language) if name == language else record_hitl(language))
+        sys.stdout.write(f"{name}: {' '.join(missing) or 'meets every demand'}\n")
     stop_local_models()
 
 

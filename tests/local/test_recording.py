@@ -95,3 +95,13 @@ def test_another_file_is_not_taken_for_a_recording(tmp_path: Path, data: bytes) 
 def test_a_recording_that_is_not_there_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         load_recording(tmp_path / "none.sse")
+
+
+def test_a_recording_of_several_ways_plays_the_one_that_is_taken_and_says_where_there_is_none() -> None:
+    said = [RecordedAnswer(HELLO.replace(b"Hel", way.encode()), message_digest(user(way))) for way in ("a", "b", "c")]
+    model = RecordedModel(said, frame_seconds=0, otherwise=RecordedAnswer(HELLO))
+
+    def text(prompt: str) -> str:
+        return "".join(e.text for batch in play(model, prompt) for e in batch if isinstance(e, TextDelta))
+
+    assert [text(prompt) for prompt in ("x", "b", "a", "c")] == ["Hello", "blo", "Hello", "clo"]

@@ -214,6 +214,20 @@ def test_stopping_all_ends_also_what_is_being_started(stand_in: Path, monkeypatc
     assert not [t for t in threading.enumerate() if t.name == "headwater-local-start" and t.join(PATIENCE)]
 
 
+def test_a_stop_before_the_childs_first_word_is_read_is_told_as_one(
+    stand_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Hasty(Server):
+        def _spawn(self, key: str) -> subprocess.Popen[bytes]:
+            process = super()._spawn(key)
+            self.stop()
+            return process
+
+    stand_in_child(monkeypatch, "import time; time.sleep(600)")
+    with pytest.raises(LocalModelError, match="stopped while it was being started"):
+        Hasty(ServerSpec(model=stand_in)).start()
+
+
 HOLDER = """
 import os, signal, sys
 from pathlib import Path

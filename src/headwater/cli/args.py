@@ -55,6 +55,8 @@ class Options:
     language: str = "both"
     check: bool = False
     recording: bool = False
+    hitl: bool = False
+    decide: str | None = None
     action: str = "list"
     name: str | None = None
     agents: tuple[str, ...] = ()
@@ -185,12 +187,15 @@ def build_parser() -> argparse.ArgumentParser:
         "demo [options]",
         "Weather in two cities, a search for warnings, a report, and a name to remember.\n"
         "The model is the local one, or that of OPENAI_BASE_URL and OPENAI_MODEL, or --model.",
-        "exit status: 0 shown (and with --check, right), 1 not right or failed, 4 a recording was played",
+        "exit status: 0 shown (and with --check, right), 1 not right, failed or waiting for a person,\n"
+        "4 a recording was played",
     )
     demo.add_argument("--language", choices=("en", "zh", "both"), default="both", help="default: both")
     _model_options(demo)
     demo.add_argument("--check", action="store_true", help="fail unless tools, facts and the name were got right")
     demo.add_argument("--recording", action="store_true", help="play the recording, whatever there is")
+    demo.add_argument("--hitl", action="store_true", help="two turns that wait for you: a call to approve, a question")
+    demo.add_argument("--decide", choices=("approve", "refuse"), help="with --hitl: decide so, and do not ask")
 
     model = _command(commands, "model", "model ACTION", "The weights of the local model.", "")
     actions = model.add_subparsers(

@@ -16,6 +16,9 @@ from headwater.core.decisions import Approve, Decision, Reject
 from headwater.errors import DecisionError
 from headwater.events import HITLTask, Outcome
 
+Decide = Callable[[Sequence[HITLTask], Terminal], list[Decision] | None]
+"""Decides about what waits; None leaves all of it waiting."""
+
 _CHOICES = "run it? [y]es / [n]o / [e]dit: "
 
 
@@ -30,14 +33,17 @@ def play_through(
     resume: Callable[[Sequence[Decision], str], Coroutine[None, None, Played]],
     out: Terminal,
     err: Terminal,
+    decide: Decide | None = None,
 ) -> Played:
     """Play a run to its end; whenever it waits, the person decides and `resume` (decisions, run id) goes on with it.
 
-    It is asked between the runs of the loop, where Ctrl-C reaches the question.
+    It is asked between the runs of the loop, where Ctrl-C reaches the question. `decide` takes the person's place;
+    without it the run goes on waiting where nobody reads and can answer.
     """
+    decide = decide or (ask if is_attended(out) else None)
     played = runner.run(begin)
-    while (end := played.end) is not None and end.outcome is Outcome.SUSPENDED and is_attended(out):
-        decisions = ask(end.response.pending, out)
+    while (end := played.end) is not None and end.outcome is Outcome.SUSPENDED and decide is not None:
+        decisions = decide(end.response.pending, out)
         if decisions is None:
             break
         try:
@@ -47,7 +53,7 @@ def play_through(
     return played
 
 
-def ask(tasks: tuple[HITLTask, ...], out: Terminal) -> list[Decision] | None:
+def ask(tasks: Sequence[HITLTask], out: Terminal) -> list[Decision] | None:
     """A decision about each call, or None if the person leaves (Ctrl-D, Ctrl-C) and all goes on waiting."""
     try:
         return [_ask_one(task, out) for task in tasks]
@@ -56,11 +62,16 @@ def ask(tasks: tuple[HITLTask, ...], out: Terminal) -> list[Decision] | None:
         return None
 
 
-def _ask_one(task: HITLTask, out: Terminal) -> Decision:
-    out.line()
+def show_task(task: HITLTask, out: Terminal) -> None:
+    """What waits: the question, if there is one, and the whole call."""
+    out.gap()
     if task.question:
         out.line(clean(task.question), "bold")
     out.line(shown_call(task), "" if task.question else "bold")
+
+
+def _ask_one(task: HITLTask, out: Terminal) -> Decision:
+    show_task(task, out)
     if task.schema is not None:
         return answer(task, task.schema, out)
     while True:

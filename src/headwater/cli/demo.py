@@ -4,109 +4,54 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from rich.text import Text
 
 from headwater.agents.agent import ReActAgent
-from headwater.chat.request import RequestOptions
-from headwater.cli import exits
+from headwater.cli import demo_hitl, exits
 from headwater.cli.args import Options
 from headwater.cli.demo_check import judge
-from headwater.cli.demo_data import Language
+from headwater.cli.demo_parts import Cast, cast_of, languages_of, show_prompt, show_title, started, tell
 from headwater.cli.demo_report import REPORTS, judge_report
-from headwater.cli.demo_scenario import LOCAL_OPTIONS, SCENARIOS, Scenario
-from headwater.cli.loading import is_local, model_spec
-from headwater.cli.model import fetch_weights
+from headwater.cli.demo_scenario import SCENARIOS, Scenario
 from headwater.cli.play import Played, play, report
 from headwater.cli.render import PlainRenderer
-from headwater.cli.terminal import Terminal, clean, error_terminal, output_terminal
-from headwater.cli.wrap import wrapped
-from headwater.drive.ports import Model
-from headwater.drive.resolve import resolve_model
+from headwater.cli.terminal import Terminal, error_terminal, output_terminal
 from headwater.events import AgentEvent
-from headwater.local import LocalModel, LocalModelError, local_model, stop_local_models
+from headwater.local import stop_local_models
 from headwater.local.recording import FRAME_SECONDS, RecordedModel, load_recording
 from headwater.tools.tool import tool
 
 _SESSION = "demo"
 
 
-@dataclass(frozen=True)
-class Cast:
-    """Who plays the model. `model` None: the recording. `is_large`: it is asked for the full report too."""
-
-    model: Model | None
-    label: str
-    options: RequestOptions | None = None
-    is_large: bool = False
-
-
-RECORDING = Cast(None, "RECORDING of the local model; no model runs now")
-
-
 def main(options: Options) -> int:
     """Play the scenario in one language or both."""
+    demo_hitl.check_options(options)
     out, err = output_terminal(), error_terminal()
-    cast = _cast(options, err)
+    cast = cast_of(options, err)
     try:
+        if options.hitl:
+            return demo_hitl.perform(options, cast, out, err)
         return asyncio.run(_demo(options, cast, out, err))
     finally:
         out.settle()
         stop_local_models()
 
 
-def _cast(options: Options, err: Terminal) -> Cast:
-    """The model that the command line or the environment names, else the local one, else the recording."""
-    if options.recording:
-        return RECORDING
-    spec = model_spec(options)
-    if not is_local(spec) or options.base_url is not None:
-        model = resolve_model(spec, base_url=options.base_url, api_key=options.api_key)
-        return Cast(model, f"{model.name}, made-up weather", is_large=True)
-    try:
-        fetch_weights(spec, err)
-        local = local_model(spec.partition(":")[2] or None)
-    except LocalModelError as error:
-        return _instead(error, err)
-    return Cast(local, f"{local.name} on this machine, made-up weather", LOCAL_OPTIONS)
-
-
-def _instead(error: LocalModelError, err: Terminal) -> Cast:
-    """The recording, and why."""
-    err.line(Text.assemble(("The local model cannot be had: ", "yellow"), clean(str(error))))
-    err.line("What follows is a recording of it, played through the whole runtime.", "yellow")
-    err.line()
-    return RECORDING
-
-
 async def _demo(options: Options, cast: Cast, out: Terminal, err: Terminal) -> int:
-    if isinstance(cast.model, LocalModel):
-        out.busy(f"starting {cast.model.name}")
-        try:
-            await cast.model.start()
-        except LocalModelError as error:
-            out.settle()
-            cast = _instead(error, err)
-        out.settle()
-    languages: tuple[Language, ...] = ("en", "zh") if options.language == "both" else (_language(options.language),)
+    cast = await started(cast, out, err)
     missing: list[str] = []
-    for language in languages:
-        out.line(Text.assemble(("headwater demo", "bold"), (f"{out.glyphs.dot}{cast.label}", "dim")))
+    for language in languages_of(options):
+        show_title("headwater demo", cast, "made-up weather", out)
         status, demands = await _Performance(SCENARIOS[language], cast, out, err).play()
         if status != exits.COMPLETED:
             return status
         missing += [f"{language}: {demand}" for demand in demands]
         out.line()
     if options.check:
-        _tell(missing, cast, out)
+        tell(missing, "called the tools, told what they said, and remembered the name", cast, out)
         if missing:
             return exits.FAILED
     return exits.RECORDING if cast.model is None else exits.COMPLETED
-
-
-def _language(name: str) -> Language:
-    return "zh" if name == "zh" else "en"
 
 
 def _recorded(scenario: Scenario, *, is_watched: bool) -> RecordedModel:
@@ -151,12 +96,7 @@ class _Performance:
         return exits.COMPLETED, missing
 
     async def _turn(self, place: str, prompt: str) -> tuple[Played, list[AgentEvent]]:
-        self._out.line()
-        heading = f"{place}  {prompt}"
-        shown = Text(wrapped(heading, self._out.width) if self._out.is_terminal else heading, style="bold")
-        shown.stylize("not bold dim", 0, len(place))
-        self._out.line(shown)
-        self._out.line()
+        show_prompt(place, prompt, self._out)
         renderer = PlainRenderer(self._out)
         events: list[AgentEvent] = []
 
@@ -170,14 +110,3 @@ class _Performance:
             renderer.close()
         report(played, self._err)
         return played, events
-
-
-def _tell(missing: Sequence[str], cast: Cast, out: Terminal) -> None:
-    who = "the recording" if cast.model is None else "the model"
-    if not missing:
-        text = f"{who} called the tools, told what they said, and remembered the name"
-        out.line(f"{out.glyphs.ok} check: {text}", "green")
-        return
-    out.line(f"{out.glyphs.bad} check: {who} did not do all that was asked", "red")
-    for demand in missing:
-        out.line(f"  {demand}")

@@ -105,7 +105,9 @@ def _signals(handle: Callable[[signal.Signals], None]) -> Generator[None]:
             signal.signal(number, old)
 
 
-def report(played: Played, err: Terminal, *, session: str | None = None, kept: bool = False) -> None:
+def report(
+    played: Played, err: Terminal, *, session: str | None = None, kept: bool = False, how_to_decide: str = ""
+) -> None:
     """Say on standard error how the run ended, unless there is nothing to say. `kept`: a store has its events."""
     end = played.end
     if end is None:
@@ -126,7 +128,7 @@ def report(played: Played, err: Terminal, *, session: str | None = None, kept: b
             for task in end.response.pending:
                 asked = f" asks: {escape(task.question)}" if task.question else ""
                 err.line(f"the run waits for a person: {shown_call(task)}{asked}", "yellow")
-            err.line(_deciding(end, session, kept), "dim")
+            err.line(how_to_decide or _deciding(end, session, kept), "dim")
         case Outcome.REJECTED:
             err.line("rejected: a person refused a call, and the run ended there", "yellow")
         case _:

@@ -226,9 +226,9 @@ def tool_lines(out: Terminal, event: ToolCallEndEvent, args: dict[str, Any] | No
     if shown:
         head.append("  ").append(shown)
     head.append("  ").append(tail, style if status else "dim")
-    text = event.text if event.question is None else event.question.text
-    lines = [line.strip() for line in clean(text).splitlines() if line.strip()]
-    if not lines or event.status is ToolStatus.CANCELLED:  # that it was cancelled has been said
+    lines = [line.strip() for line in clean(event.text).splitlines() if line.strip()]
+    # That it was cancelled has been said; its question will be.
+    if not lines or event.status is ToolStatus.CANCELLED or event.question is not None:
         return head, None
     more = f" {glyphs.more}" if len(lines) > 1 else ""
     first = out.cut(lines[0], max(_LEAST_CELLS, out.width - 4 - len(more)))

@@ -80,6 +80,7 @@ class Terminal:
         self.live = self.styled and self.is_terminal
         self.glyphs = Glyphs(_can_write("✓✗–↺…·›⠋", stream))
         self._status: Status | None = None
+        self._has_gap = False
 
     @property
     def width(self) -> int:
@@ -89,6 +90,7 @@ class Terminal:
     def write(self, text: str, style: str = "") -> None:
         """Write text as it is, with no line end added."""
         self.settle()
+        self._has_gap = False
         self.console.print(Text(text, style=style, end=""), end="")
 
     def take_back(self, cells: int) -> None:
@@ -98,7 +100,13 @@ class Terminal:
     def line(self, text: Text | str = "", style: str = "") -> None:
         """Write a line."""
         line = text if isinstance(text, Text) else Text(text, style=style)
+        self._has_gap = not line.plain
         self.console.print(line, soft_wrap=not self.is_terminal)
+
+    def gap(self) -> None:
+        """Write an empty line, unless the last one is empty."""
+        if not self._has_gap:
+            self.line()
 
     def error(self, message: str) -> None:
         """The one line that says what went wrong, in the words of the command line."""

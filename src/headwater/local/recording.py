@@ -41,14 +41,23 @@ class RecordedModel:
 
     `frame_seconds` is the pause between two frames. A request that the recording does not fit fails with
     `ModelError`: one more than there are answers, or one whose last message is not the one that was answered.
+
+    With `otherwise` the recording holds an answer for each way that the conversation may take: those that do not fit
+    are left out, and `otherwise` is played where none is left that fits.
     """
 
     def __init__(
-        self, answers: Sequence[RecordedAnswer], *, name: str = "recording", frame_seconds: float = FRAME_SECONDS
+        self,
+        answers: Sequence[RecordedAnswer],
+        *,
+        name: str = "recording",
+        frame_seconds: float = FRAME_SECONDS,
+        otherwise: RecordedAnswer | None = None,
     ) -> None:
         self.name = name
         self._answers = tuple(answers)
         self._frame_seconds = frame_seconds
+        self._otherwise = otherwise
         self._next = 0
 
     @property
@@ -72,6 +81,13 @@ class RecordedModel:
             raise decoder.error
 
     def _take(self, request: ModelRequest) -> RecordedAnswer:
+        if self._otherwise is not None:
+            digest = message_digest(request.conversation[-1])
+            for at in range(self._next, len(self._answers)):
+                if self._answers[at].digest in ("", digest):
+                    self._next = at + 1
+                    return self._answers[at]
+            return self._otherwise
         number = self._next + 1
         if number > len(self._answers):
             raise model_error(

@@ -27,6 +27,7 @@ from headwater.local.errors import INSTEAD, LocalModelError
 START_SECONDS = 180.0
 STOP_SECONDS = 3.0
 _TAIL = 4096
+_STOPPED = "The embedded model was stopped while it was being started."
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,15 @@ class Server:
         timer.start()
         try:
             line = cast("IO[bytes]", process.stdout).readline()
+        except ValueError:  # `stop` has ended the child, and closed the pipe before it was read
+            line = b""
         finally:
             timer.cancel()
         try:
             url = json.loads(line)["url"]
         except (ValueError, KeyError, TypeError):
+            if self._stopped:
+                raise LocalModelError(_STOPPED) from None
             tail = self._end(0.0)
             raise LocalModelError(self._failure(process.returncode, tail)) from None
         return Endpoint(base_url=f"{url}/v1", api_key=key)
@@ -94,7 +99,7 @@ class Server:
         command = child_command(self.spec)
         with self._lock:
             if self._stopped:
-                raise LocalModelError("The embedded model was stopped while it was being started.")
+                raise LocalModelError(_STOPPED)
             # A file and not a pipe: nobody has to read it, and a chatty child never blocks.
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 it lives as long as the child
             try:
