@@ -58,9 +58,22 @@ def deep(store: Any, **settings: Any) -> TeamAgent[Any]:
     return TeamAgent("town", [agent("first", "look"), inner, agent("last")], Sequential(), store=store, **settings)
 
 
+def asking(store: Any, **settings: Any) -> TeamAgent[Any]:
+    """Those who pay are tools of one member, and one of them is a team."""
+
+    def answer(request: ModelRequest) -> Script:
+        said = [message.text for message in request.messages if isinstance(message, ToolMessage)]
+        return " and ".join(said) or [call("ask_ann", {"task": "Pay."}), call("ask_bob", {"task": "Pay."})]
+
+    bobs = TeamAgent("bobs", [agent("bob", "look", "pay")], Sequential())
+    tools = [agent("ann", "pay").as_tool("ask_ann"), bobs.as_tool("ask_bob")]
+    bank = hw.ReActAgent("bank", model=ScriptedModel([answer] * 30), tools=tools)
+    return TeamAgent("town", [agent("first", "look"), bank, agent("last")], Sequential(), store=store, **settings)
+
+
 async def main(store: str, make: str) -> None:
     """Suspend a team in a process of its own, say so, and hang until somebody kills it."""
-    response = await {"flat": flat, "deep": deep}[make](store).call_async("Pay.", session="s")
+    response = await {"flat": flat, "deep": deep, "asking": asking}[make](store).call_async("Pay.", session="s")
     sys.stdout.write(f"{response.outcome}\n")
     sys.stdout.flush()
     await asyncio.Event().wait()

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from contextvars import copy_context
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
@@ -40,6 +41,7 @@ from headwater.messages import Prompt
 from headwater.store.base import Store
 from headwater.store.memory import MemoryStore
 from headwater.store.opening import open_store
+from headwater.tools.tool import Approval, Tool
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -286,6 +288,42 @@ class Agent(Generic[OutputT_co]):
             is_detached=is_detached,
             owner=owner,
         )
+
+    def as_tool(
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        *,
+        parameter: str = "task",
+        timeout: float | None = None,
+        return_direct: bool = False,
+        requires_approval: Approval = False,
+    ) -> Tool[..., Any]:
+        """This agent as a tool of another: a call is a run of it, whose events are in the caller's stream.
+
+        Its model writes the prompt, one text named `parameter`; what it reads is the run's final text. `name` and
+        `description` are by default those of the agent. The other settings are those of tools; a cancel, a `timeout`
+        (seconds), the caller's budget and decisions of a person reach the run. Its own session and store are not used.
+        """
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {parameter: {"type": "string", "description": "What it is asked to do, with all it needs."}},
+            "required": [parameter],
+        }
+
+        def prompt(args: dict[str, Any]) -> str:
+            return args[parameter]
+
+        made = Tool.from_schema(
+            prompt,
+            schema,
+            name=self.name if name is None else name,
+            description=(self.description or f"Ask the agent {self.name}.") if description is None else description,
+            timeout=timeout,
+            return_direct=return_direct,
+            requires_approval=requires_approval,
+        )
+        return replace(made, agent=self)
 
     async def load_session(self, session: str) -> Session:
         """The conversation as it stands, the turn of a run that waits for a person included. Raises `StoreError`."""

@@ -131,9 +131,7 @@ def _settle(plan: RunPlan, found: _Found, target: Target, where: str) -> list[De
 def _tools_of(settings: Settings, task: HITLTask) -> dict[str, Tool[..., Any]]:
     """The tools of the agent that a task is from: it is found by its path."""
     for name in task.path[1:]:
-        seat = settings.seat(name)
-        if seat is not None:
-            settings = seat.settings
+        settings = settings.inner(name) or settings
     return {tool.name: tool for tool in settings.tools}
 
 

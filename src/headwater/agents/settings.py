@@ -77,14 +77,17 @@ class Settings(msgspec.Struct, frozen=True):
         """Whether a run may have to wait for a person."""
         if self.team is not None:
             return any(member.settings.may_wait for member in self.team.members)
+        if any(tool.agent is not None and tool.agent.settings.may_wait for tool in self.tools):
+            return True
         if self.gate.rule is not None or self.hooks.before_tool:
             return True
         return any(tool.requires_approval or tool.may_ask for tool in self.tools)
 
-    def seat(self, name: str) -> Seat | None:
-        """The member of this name, if it is a team and has one."""
+    def inner(self, name: str) -> Settings | None:
+        """The settings of the member, or of the tool that is an agent, of this name; None if there is none."""
         members = self.team.members if self.team is not None else ()
-        return next((seat for seat in members if seat.name == name), None)
+        agents = (tool.agent for tool in self.tools if tool.agent is not None)
+        return next((one.settings for one in (*members, *agents) if one.name == name), None)
 
     def checked(self) -> Settings:
         """These settings; raises `UsageError` for a value that cannot work."""
@@ -207,7 +210,7 @@ _PLAIN = (
 
 
 _NOT_OF_TEAMS = frozenset(
-    {"max_rounds", "on_limit", "planning", "plan_must_finish", "loop", "output_mode", "output_retries"}
+    {"max_rounds", "on_limit", "planning", "plan_must_finish", "loop", "output_mode", "output_retries", "hooks"}
 )
 """Overrides that mean nothing to a team."""
 

@@ -12,7 +12,7 @@ from headwater.agents.base import Agent, OutputT_co
 from headwater.agents.checks import check_budget, check_number, request_options, resolve_fallback
 from headwater.agents.settings import Seat, Settings, TeamSettings, output_of
 from headwater.agents.silent import SilentModel
-from headwater.agents.tree import team_config
+from headwater.agents.tree import seat_of, team_config
 from headwater.agents.turns import OnBusy
 from headwater.chat.request import RequestOptions
 from headwater.core.budget import Budget
@@ -135,7 +135,7 @@ def _seats(members: object) -> tuple[Seat, ...]:
                 f"Two members are named {agent.name!r}: give each agent a name of its own. To run one agent several "
                 "times at once, name it in several branches of the protocol: Parallel([Branch(...), Branch(...)])."
             )
-        seats[agent.name] = Seat(agent.name, agent.kind, agent.description, agent.settings)
+        seats[agent.name] = seat_of(agent)
     return tuple(seats.values())
 
 

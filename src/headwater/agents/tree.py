@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -19,14 +20,14 @@ from headwater.core.machine import Machine
 from headwater.core.outbox import RunConfig
 from headwater.core.round import Numbering
 from headwater.core.run import RunMachine
-from headwater.core.signals import Start, StartMember
+from headwater.core.signals import Recover, Start, StartMember
 from headwater.core.team.machine import TeamMachine
 from headwater.core.team.recall import recall
 from headwater.core.team.record import TeamConfig, Tree
 from headwater.core.team.routing import Member
 from headwater.drive.driver import Driver
 from headwater.drive.ports import Members, Opened
-from headwater.events import Origin
+from headwater.events import Origin, RunEndEvent
 from headwater.messages import Message, SystemMessage
 
 
@@ -80,19 +81,47 @@ def team_config(settings: Settings, history: tuple[Message, ...] = ()) -> TeamCo
 
 
 def _members(plan: RunPlan, origin: Origin, numbering: Numbering, tree: Tree | None) -> Members | None:
-    return TeamMembers(plan, origin, numbering, tree) if plan.settings.team is not None else None
+    seats = {tool.name: seat_of(tool.agent) for tool in plan.settings.tools if tool.agent is not None}
+    if plan.settings.team is not None:
+        seats = {seat.name: seat for seat in plan.settings.team.members}
+    return InnerAgents(plan, origin, numbering, tree, seats) if seats else None
 
 
-class TeamMembers:
-    """Opens the runs of a team's members. Each has a copy of the team's context variables, and its settings."""
+def seat_of(agent: Any) -> Seat:
+    """What a run of this agent is made of."""
+    return Seat(agent.name, agent.kind, agent.description, agent.settings)
 
-    def __init__(self, plan: RunPlan, origin: Origin, numbering: Numbering, tree: Tree | None) -> None:
+
+class InnerAgents:
+    """Opens the runs of a team's members, or of tools that are agents: `seats` by the name of the member or tool.
+
+    Each has a copy of the outer run's context variables.
+    """
+
+    def __init__(
+        self, plan: RunPlan, origin: Origin, numbering: Numbering, tree: Tree | None, seats: dict[str, Seat]
+    ) -> None:
         self._plan = plan
         self._origin = origin
         self._numbering = numbering
         self._tree = tree
-        team = plan.settings.team
-        self._seats: dict[str, Seat] = {seat.name: seat for seat in team.members} if team is not None else {}
+        self._seats = seats
+
+    def known(self, run_id: str) -> RunEndEvent | None:
+        """How such a run has ended in an earlier segment; None if it is new."""
+        return self._tree.ends.get(run_id) if self._tree is not None else None
+
+    def lost(self) -> list[StartMember]:
+        """What closes the runs of calls that a dead process left open."""
+        tree = self._tree
+        if tree is None or self._plan.settings.team is not None:
+            return []
+        by_agent = {seat.name: name for name, seat in self._seats.items()}
+        return [
+            StartMember(by_agent[tree.paths[run_id][-1]], run_id, Recover())
+            for run_id, run in tree.runs.items()
+            if tree.parents[run_id] == self._origin.run_id and run.outcome is None
+        ]
 
     def open(self, command: StartMember) -> Opened:
         """The machine of a member's run, new or of what its log comes to, and what it is performed with."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from headwater.chat.arguments import parse_arguments
 from headwater.core.answer import ACCEPTED, INVALID, PLAN_IS_OPEN, PLAN_UNFINISHED, OutputRule, judge_call, refused
-from headwater.core.decisions import RUNS, refusal
+from headwater.core.decisions import RUNS, Decided, refusal
 from headwater.core.gate import Gate
 from headwater.core.guards import Guards
 from headwater.core.hooks.judging import Judging
@@ -16,7 +18,7 @@ from headwater.core.inner import InnerTool
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.plan import PLAN_TOOL_NAMES, plan_result, read_move
 from headwater.core.round import StreamedCall
-from headwater.core.signals import StartTool, StopTool, TellTeam
+from headwater.core.signals import Dismiss, StartTool, StopTool, TellTeam
 from headwater.core.texts import bad_arguments, not_run, unknown_tool
 from headwater.errors import ErrorInfo, ToolArgumentsError
 from headwater.events import (
@@ -54,6 +56,10 @@ class Acting:
         self._out = outbox
         self._running: dict[tuple[str, int], str] = {}
         self._serial: tuple[str, int] | None = None
+        self.decided_inside: tuple[Decided, ...] = ()
+        """What was decided in this segment about runs inside calls."""
+        self.dismissed: Dismiss | None = None
+        """Set where this segment gives up what waits, also inside calls."""
 
     def allow(self, gate: Gate) -> None:
         """From now on `gate` says what waits."""
@@ -215,6 +221,21 @@ class Acting:
         for part in calls:
             self._refuse(part, status, not_run(reason), kind or str(status))
 
+    def give_up(self, calls: Sequence[ToolCallPart]) -> list[ToolCallPart]:
+        """Have runs that wait inside calls be given up, and return the calls that are refused here."""
+        rest: list[ToolCallPart] = []
+        for part in calls:
+            tool = self._tools.get(part.name)
+            has_begun = part.call_id in self._out.record.attempts and self.dismissed is not None
+            if not has_begun or tool is None or tool.agent is None or part.args is None:
+                rest.append(part)
+                continue
+            try:
+                self._launch(part.call_id, tool, part.args, tool.bind(part.args), eager=False)
+            except ToolArgumentsError:
+                rest.append(part)
+        return rest
+
     def _refuse_unread(self, part: ToolCallPart) -> None:
         """Close a call whose arguments could not be read."""
         error = part.args_error or "invalid_json"
@@ -238,7 +259,11 @@ class Acting:
             self._serial = key
         out.emit(ToolCallStartEvent(*out.head(), call_id, tool.name, args, attempt, eager))
         answers = out.record.waiting.answers.get(call_id, ())
-        out.commands.append(StartTool(call_id, attempt, out.record.round, tool, arguments, args, answers))
+        start = StartTool(call_id, attempt, out.record.round, tool, arguments, args, answers)
+        if tool.agent is not None:
+            start = msgspec.structs.replace(start, decisions=self.decided_inside, meter=self._guards.meter)
+            start = msgspec.structs.replace(start, dismissed=self.dismissed)
+        out.commands.append(start)
 
     # -- what running attempts say ------------------------------------------------------------------------------
 

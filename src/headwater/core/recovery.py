@@ -57,7 +57,7 @@ def _close_call(out: Outbox, start: ToolCallStartEvent, tool: Tool[..., Any] | N
     if out.record.is_reasoning:
         text = not_run("the model's turn did not come to a proper end")
         out.emit(ToolCallEndEvent(*head, ToolStatus.CANCELLED, text, start.attempt))
-    elif repeats or (tool is not None and tool.effect != "write"):
+    elif repeats or (tool is not None and (tool.effect != "write" or tool.agent is not None)):
         out.emit(ToolCallEndEvent(*head, ToolStatus.SUSPENDED, f"Cut off: {DIED}.", start.attempt))
     else:
         text = outcome_unknown(start.tool_name)

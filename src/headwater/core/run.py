@@ -169,8 +169,8 @@ class RunMachine:
                     self._committed(error)
                 case Start():
                     self._start(signal)
-                case Resume(decisions=decisions):
-                    self._resume(decisions)
+                case Resume(decisions=decisions, cause_call_id=cause):
+                    self._resume(decisions, cause)
                 case Dismiss():
                     self._dismiss(signal)
                 case Recover():
@@ -199,13 +199,15 @@ class RunMachine:
         if self._closing is None and (seconds := self._guards.seconds_left(self._out.now)) is not None:
             self._out.commands.append(SetDeadline(seconds))
 
-    def _resume(self, decisions: tuple[Decided, ...]) -> None:
+    def _resume(self, decisions: tuple[Decided, ...], cause_call_id: str = "") -> None:
         if self._started is not None:
             return
         out = self._out
         self._started = out.now
-        out.emit(RunStartEvent(*out.head(0), (), resumed=True))
-        for one in decisions:
+        out.emit(RunStartEvent(*out.head(0), (), True, cause_call_id))
+        own = [one for one in decisions if one.call_id in self.record.calls]
+        self._acting.decided_inside = tuple(one for one in decisions if one not in own)
+        for one in own:
             head = (*out.head(), one.call_id, one.decision, one.args, one.comment, one.by)
             out.emit(HITLDecidedEvent(*head, one.answer))
             if one.allowed is not None:
@@ -223,9 +225,13 @@ class RunMachine:
         if self._started is not None:
             return
         reason = signal.reason
+        self._acting.dismissed = signal
         is_cancel = signal.asked == "cancelled"
         self._closing = cancelled(reason) if is_cancel else Closing(Outcome.REJECTED, None, ToolStatus.DENIED, reason)
-        self._resume(tuple(Decided(t.call_id, "dismissed", t.args, reason) for t in self.record.pending.values()))
+        self._resume(
+            tuple(Decided(t.call_id, "dismissed", t.args, reason) for t in self.record.pending.values()),
+            signal.cause_call_id,
+        )
 
     def _recover(self) -> None:
         if self._started is not None:
@@ -249,7 +255,8 @@ class RunMachine:
                 case OpenAction(calls=calls):
                     self._out.emit(ActionStartEvent(*self._out.head(), calls))
                 case RunCalls(calls=calls) if closing is not None:
-                    self._acting.refuse(calls, closing.status, closing.reason, closing.kind)
+                    rest = self._acting.give_up(calls)
+                    self._acting.refuse(rest, closing.status, closing.reason, closing.kind)
                 case RunCalls(calls=calls):
                     progress = self._acting.start(self._guards.startable(calls, self._out.now))
                     # What is left over waits for its turn, unless there is no budget for it.

@@ -40,9 +40,13 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class Resume(msgspec.Struct, frozen=True):
-    """Go on with a suspended run; the machine was built from its record. The decisions have been settled."""
+    """Go on with a suspended run; the machine was built from its record. The decisions have been settled.
+
+    `cause_call_id` is the call that the run executes, if it does.
+    """
 
     decisions: tuple[Decided, ...]
+    cause_call_id: str = ""
 
 
 class Dismiss(msgspec.Struct, frozen=True):
@@ -53,6 +57,7 @@ class Dismiss(msgspec.Struct, frozen=True):
 
     reason: str = DISMISSED
     asked: Literal["rejected", "cancelled"] = "rejected"
+    cause_call_id: str = ""
 
 
 class Recover(msgspec.Struct, frozen=True):
@@ -258,7 +263,11 @@ class CloseModel(msgspec.Struct, frozen=True):
 
 
 class StartTool(msgspec.Struct, frozen=True):
-    """Run one attempt of a call; `answers` are those to the questions that earlier attempts have asked."""
+    """Run one attempt of a call; `answers` are those to the questions that earlier attempts have asked.
+
+    Where the tool is an agent, `decisions` are those of this segment about what waits inside its run, `dismissed` gives
+    that up, and `meter` measures what it spends together with this one.
+    """
 
     call_id: str
     attempt: int
@@ -267,6 +276,9 @@ class StartTool(msgspec.Struct, frozen=True):
     arguments: BoundArguments
     args: dict[str, Any]
     answers: tuple[Answer, ...] = ()
+    decisions: tuple[Decided, ...] = ()
+    dismissed: Dismiss | None = None
+    meter: Meter | None = None
 
 
 class StopTool(msgspec.Struct, frozen=True):

@@ -69,6 +69,11 @@ class Waiting:
             case _:
                 pass
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a call is parked that waits for nobody: the death of its process cut it off."""
+        return any(question is None and name not in self._inside for name, question in self.parked.items())
+
     def forget(self, call_id: str) -> None:
         """The call does not wait any more, or what it waited for is void."""
         self.parked.pop(call_id, None)

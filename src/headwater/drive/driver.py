@@ -75,7 +75,7 @@ class Driver:
 
     def start(self, signal: Start | Resume | Dismiss | Recover) -> None:
         """Say how the root run begins; the first `step` begins it."""
-        self._inbox.append((self._root, signal))
+        self._root.first(signal)
 
     def cancel(self, reason: str) -> None:
         """Ask for the end of the tree; `step` until `finished` to see it through."""

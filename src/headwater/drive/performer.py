@@ -7,14 +7,13 @@ to the run's machine.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Any, Protocol
 
-from headwater.chat.request import ModelRequest, RequestOptions
 from headwater.core.hooks.values import HOOK_ERROR, HookCall
 from headwater.core.machine import Machine
+from headwater.core.round import prefix_of
 from headwater.core.signals import (
     CallModel,
     CallsJudged,
@@ -29,10 +28,7 @@ from headwater.core.signals import (
     MakeSummary,
     MemberEnded,
     MemberNoted,
-    ModelEnded,
-    ModelFailed,
-    ModelSaid,
-    RequestJudged,
+    Recover,
     SetDeadline,
     Signal,
     StartMember,
@@ -46,19 +42,15 @@ from headwater.core.signals import (
 )
 from headwater.drive.executor import ToolExecution
 from headwater.drive.hooking import HookFailed, Hooking, withheld
+from headwater.drive.inside import AgentCalls
 from headwater.drive.opening import INSIDE
-from headwater.drive.ports import DriverConfig, Opened
+from headwater.drive.ports import DriverConfig, Members, Opened
+from headwater.drive.reading import read_model
 from headwater.drive.summaries import summarise, when_cancelled
 from headwater.drive.tooling import execution_of
-from headwater.errors import ErrorInfo, ModelError, StoreError, UsageError
+from headwater.errors import ErrorInfo, StoreError, UsageError
 from headwater.events import RunEndEvent, ToolStatus
 from headwater.tools.outcome import ToolOutcome
-
-JITTER = 0.25
-"""Retries wait up to this part longer than asked, so that many clients do not come back at once."""
-
-
-_MUST_CALL = RequestOptions(tool_choice="required")
 
 
 class Pump(Protocol):
@@ -113,7 +105,8 @@ class Performer:
         self._loop = loop
         self._request: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._cache: dict[str, Any] = {}
+        self.cache: dict[str, Any] = {}
+        self._agents: AgentCalls | None = None
         self._hooking: Hooking | None = None
         self._judging: asyncio.Task[None] | None = None
         self._after: dict[tuple[str, int], tuple[ToolOutcome, asyncio.Task[None]]] = {}
@@ -158,6 +151,8 @@ class Performer:
             case CloseModel():
                 if self._request is not None:
                     self._request.cancel()
+            case StartTool() if command.tool.agent is not None:
+                self.agents.start(command, is_held=is_taken_back or self.is_late)
             case StartTool():
                 execution = self._prepare(command)
                 if not is_taken_back and not self.is_late:
@@ -169,6 +164,8 @@ class Performer:
                     execution.stop(why)
                 elif key in self._after:
                     self._let_go(key)
+                elif self._agents is not None:
+                    self._agents.stop(call_id, attempt)
             case JudgeTurn():
                 lost = TurnJudged(command.request, _lost("after_model"))
                 self._request = self._spawn(self._judge_turn(command), lambda: self.push(lost))
@@ -181,29 +178,53 @@ class Performer:
             case Commit():
                 self._commit(command)
             case StartMember():
-                self._start_member(command)
+                self.begin(command)
             case StopMember(run_id=run_id, signal=signal):
-                run = self.inner.get(run_id)
-                if run is not None:
-                    run.push(signal)
+                self.tell(run_id, signal)
             case TellTeam():
                 if self.outer is not None:
                     self.outer.push(MemberNoted())
 
-    def _start_member(self, command: StartMember) -> None:
-        members = self.config.members
-        if members is None:
-            raise UsageError(f"Run {self.machine.origin.run_id!r} has no member {command.member!r}.")
-        opened = members.open(command)
-        run = self.inner[command.run_id] = self._pump.begin(opened, self)
-        run.push(command.signal)
+    @property
+    def agents(self) -> AgentCalls:
+        """The calls of this run that runs of agents execute."""
+        if self._agents is None:
+            origin = self.machine.origin
+            self._agents = AgentCalls(
+                origin.run_id, prefix_of(origin), self._members, self, self._loop, self._tool_ended
+            )
+        return self._agents
+
+    @property
+    def _members(self) -> Members:
+        if self.config.members is None:
+            raise UsageError(f"Run {self.machine.origin.run_id!r} has no agents that it could run.")
+        return self.config.members
+
+    def begin(self, command: StartMember) -> None:
+        """Begin a run inside this one, or go on with it."""
+        run = self.inner[command.run_id] = self._pump.begin(self._members.open(command), self)
+        run.first(command.signal)
+
+    def first(self, signal: Signal) -> None:
+        """Send the machine its first signal; what a dead process left open inside a call is closed before."""
+        if isinstance(signal, Recover) and self.config.members is not None and self.agents.recover():
+            return
+        self.push(signal)
+
+    def tell(self, run_id: str, signal: Signal) -> None:
+        """Send a run inside this one, or this one, a signal."""
+        run = self if run_id == self.machine.origin.run_id else self.inner.get(run_id)
+        if run is not None:
+            run.push(signal)
 
     def over(self, end: RunEndEvent) -> None:
         """The run's segment is over; the run that it is inside of hears of it."""
         outer, run_id = self.outer, end.origin.run_id
         if outer is not None:
             outer.inner.pop(run_id, None)
-            outer.push(MemberEnded(run_id, self.machine.ended_with(end)))
+            if outer._agents is None or not outer._agents.take_end(run_id, end):
+                outer.push(MemberEnded(run_id, self.machine.ended_with(end)))
 
     def stop(self) -> None:
         """Stop the models and the tools of this run and of those inside it now, whatever their machines say."""
@@ -237,8 +258,13 @@ class Performer:
     def _time_is_up(self) -> None:
         """What runs is stopped now, and not only when somebody reads; the machine hears of the deadline first."""
         self._is_late = True
-        self.push(Deadline())
+        self._push_all(Deadline())
         self.stop()
+
+    def _push_all(self, signal: Signal) -> None:
+        self.push(signal)
+        for run in self.inner.values():
+            run._push_all(signal)
 
     # -- the model ----------------------------------------------------------------------------------------------
 
@@ -246,52 +272,13 @@ class Performer:
         # If the run has cancelled the request this is stale news; if it came from elsewhere, nobody else would tell.
         lost = when_cancelled(command, self.config)
         own, push = self.config.model, self.push
-        work = summarise(command, own, push) if isinstance(command, MakeSummary) else self._read_model(command)
+        work = (
+            summarise(command, own, push) if isinstance(command, MakeSummary) else read_model(self, self._pump, command)
+        )
         self._request = self._spawn(work, lambda: self.push(lost))
 
     def _spawn(self, work: Coroutine[Any, Any, None], if_cancelled: Callable[[], None]) -> asyncio.Task[None]:
         return self._pump.spawn(work, self.config.context, if_cancelled)
-
-    async def _read_model(self, command: CallModel) -> None:
-        config, pump, number = self.config, self._pump, command.request
-        model = config.models[command.model]
-        request = ModelRequest(
-            messages=command.messages,
-            tools=config.offered(command),
-            options=config.options.override(_MUST_CALL) if command.must_call else config.options,
-            cache=self._cache,
-            tail=command.tail,
-        )
-        try:
-            if command.delay:
-                await asyncio.sleep(command.delay * (1 + JITTER * random.random()))
-            if config.hooks.before_model:
-                answer = await self.hooking.before_model(command.round, request)
-                if isinstance(answer, tuple):
-                    self.push(RequestJudged(number, *answer))
-                    return
-                request = answer
-            stream = model.stream(request)
-            try:
-                async for batch in stream:
-                    pump.push(self, ModelSaid(number, batch))
-                    if pump.said(len(batch)):
-                        await pump.wait_for_room()
-            finally:
-                close = getattr(stream, "aclose", None)
-                if close is not None:
-                    await close()
-        except HookFailed as failure:
-            self.push(RequestJudged(number, failure.info))
-        except ModelError as error:
-            self.hooking.report(error)
-            self.push(ModelFailed(number, error.info()))
-        except Exception as error:  # noqa: BLE001 a user's model may raise anything; it becomes the run's error
-            self.hooking.report(error)
-            message = f"The model {model.name!r} raised {type(error).__name__}: {error}"
-            self.push(ModelFailed(number, ErrorInfo(kind="internal_error", message=message)))
-        else:
-            self.push(ModelEnded(number))
 
     # -- hooks --------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from headwater.chat.request import ModelRequest, RequestOptions, ToolSpec
 from headwater.core.hooks.reading import NO_HOOKS, Hooks
 from headwater.core.machine import Machine
 from headwater.core.signals import CallModel, Commit, StartMember
-from headwater.events import AgentEvent
+from headwater.events import AgentEvent, RunEndEvent
 
 
 class Model(Protocol):
@@ -75,6 +75,14 @@ class Members(Protocol):
 
     def open(self, command: StartMember) -> Opened:
         """The machine of such a run, new or of what its log comes to, and what it is performed with."""
+        ...
+
+    def known(self, run_id: str) -> RunEndEvent | None:
+        """How such a run has ended in an earlier segment; None if it is new."""
+        ...
+
+    def lost(self) -> Sequence[StartMember]:
+        """What closes the runs of calls that a dead process left open."""
         ...
 
 

@@ -40,7 +40,8 @@ class Tool(Generic[P, R]):
     `effect` says what running it means (default `write`), `timeout` is seconds for one attempt (None: no limit),
     `serial` keeps it from running beside other calls, `return_direct` ends the run with its text. `ask_first` is the
     promise of a tool of effect `write` that it asks (`ToolContext.ask`) before it does anything; without it such a tool
-    cannot ask. `is_async` tools run on the event loop, others in a thread. Make one with `tool`, `as_tool` or
+    cannot ask. With `agent` what is executed is a run of that agent, and the function makes its prompt. `is_async`
+    tools run on the event loop, others in a thread. Make one with `tool`, `as_tool` or
     `Tool.from_schema`.
     """
 
@@ -56,6 +57,7 @@ class Tool(Generic[P, R]):
     ask_first: bool = False
     is_async: bool = False
     is_unbound: bool = False
+    agent: Any = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from headwater.core.context.keeper import ContextKeeper
-from headwater.core.decisions import Allowed, Decided
+from headwater.core.decisions import Allowed
 from headwater.core.failing import after_failure
 from headwater.core.guards import Guards, Stop
 from headwater.core.inner import MemberEnd
@@ -152,8 +152,8 @@ class TeamMachine:
                         self._end(self._ending if error is None else failed(error))
                 case Start():
                     self._start(signal)
-                case Resume(decisions=decisions):
-                    self._resume(decisions)
+                case Resume():
+                    self._resume(signal)
                 case Dismiss():
                     self._dismiss(signal)
                 case Recover():
@@ -182,28 +182,27 @@ class TeamMachine:
         if (seconds := self._guards.seconds_left(self._out.now)) is not None:
             self._out.commands.append(SetDeadline(seconds))
 
-    def _reopen(self) -> bool:
+    def _reopen(self, cause_call_id: str = "") -> bool:
         """Begin a further segment; false if this one has begun."""
         if self._started is not None:
             return False
         self._started = self._out.now
-        self._out.emit(RunStartEvent(*self._out.head(0), (), resumed=True))
+        self._out.emit(RunStartEvent(*self._out.head(0), (), True, cause_call_id))
         return True
 
-    def _resume(self, decisions: tuple[Decided, ...]) -> None:
-        if not self._reopen():
+    def _resume(self, signal: Resume) -> None:
+        if not self._reopen(signal.cause_call_id):
             return
         self._set_deadline()
         for node in self.record.suspended:
-            known = self.record.ends.get(node.run_id)
-            waiting = {task.call_id for task in known.end.response.pending} if known is not None else set[str]()
-            own = tuple(one for one in decisions if one.call_id in waiting)
+            waiting = self._nodes.waits_for(node)
+            own = tuple(one for one in signal.decisions if one.call_id in waiting)
             if own or not waiting or self._nodes.is_cut_off(node):
                 self._attempt(partial(self._nodes.go_on, node, own))
         self._go_on()
 
     def _dismiss(self, signal: Dismiss) -> None:
-        if not self._reopen():
+        if not self._reopen(signal.cause_call_id):
             return
         reason = signal.reason
         if signal.asked == "cancelled":
@@ -212,7 +211,7 @@ class TeamMachine:
         else:
             self._closing = Closing(Outcome.REJECTED, None, ToolStatus.DENIED, reason, is_soft=True)
         for node in self.record.suspended:
-            self._nodes.dismiss(node, signal)
+            self._nodes.dismiss(node, msgspec.structs.replace(signal, cause_call_id=""))
         self._go_on()
 
     def _recover(self) -> None:

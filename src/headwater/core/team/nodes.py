@@ -78,11 +78,23 @@ class Nodes:
         self._open(node, node.run_id)
         self._begin(node, Resume(decisions) if has_begun else Start(self._assignment(node).input))
 
+    def waits_for(self, node: Node) -> set[str]:
+        """The calls inside a suspended node that wait for a person."""
+        return {call_id for run in self._inside(node).values() for call_id in run.pending}
+
     def is_cut_off(self, node: Node) -> bool:
         """Whether something inside a suspended node waits for nobody: its process died while it went on."""
-        inside = {run_id: run for run_id, run in self._past.items() if f"{run_id}-".startswith(f"{node.run_id}-")}
+        inside = self._inside(node)
         innermost = [run for one, run in inside.items() if not any(other.startswith(f"{one}-") for other in inside)]
-        return any(run.outcome is Outcome.SUSPENDED and not run.waiting.tasks for run in innermost)
+        return any(not run.waiting.tasks for run in innermost) or any(run.waiting.is_cut_off for run in inside.values())
+
+    def _inside(self, node: Node) -> dict[str, RunRecord]:
+        """The suspended runs of a node."""
+        return {
+            run_id: run
+            for run_id, run in self._past.items()
+            if f"{run_id}-".startswith(f"{node.run_id}-") and run.outcome is Outcome.SUSPENDED
+        }
 
     def dismiss(self, node: Node, signal: Dismiss) -> None:
         """Have a run that was suspended be given up."""

@@ -267,6 +267,8 @@ class Tree:
         self.teams: dict[str, TeamRecord] = {}
         self.paths: dict[str, tuple[str, ...]] = {}
         self.parents: dict[str, str] = {}
+        self.ends: dict[str, RunEndEvent] = {}
+        """The last end of each run."""
         for event in events:
             self.apply(event)
 
@@ -285,6 +287,8 @@ class Tree:
         if team is not None:
             team.apply(event)
         parent = self.teams.get(origin.parent_run_id)
+        if isinstance(event, RunEndEvent):
+            self.ends[origin.run_id] = event
         if parent is not None:
             parent.heard(event)
             if isinstance(event, RunEndEvent):
