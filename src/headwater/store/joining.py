@@ -32,6 +32,8 @@ from headwater.store.fence import first_number
 MAX_TEXT = 16 * 1024
 """Characters of a joined delta: what a slow reader gets is still a stream."""
 
+MAX_NUMBERS = 8192
+"""About how many numbers a joined delta covers at most, even if there is hardly any text."""
 OVERHEAD = 240
 """About how many bytes an event takes besides its text."""
 
@@ -97,20 +99,24 @@ def is_one_piece(a: Delta, b: Delta) -> bool:
 class _Group:
     """Deltas that become one."""
 
-    __slots__ = ("deltas", "entries", "size")
+    __slots__ = ("count", "deltas", "entries", "size")
 
     def __init__(self, delta: Delta, entry: Entry) -> None:
         self.deltas = [delta]
         self.entries = [entry]
         self.size = len(text_of(delta))
+        self.count = _count(entry)
 
     def takes(self, delta: Delta) -> bool:
-        return self.size + len(text_of(delta)) <= MAX_TEXT and is_one_piece(self.deltas[0], delta)
+        if self.size + len(text_of(delta)) > MAX_TEXT or self.count >= MAX_NUMBERS:
+            return False
+        return is_one_piece(self.deltas[0], delta)
 
     def take(self, delta: Delta, entry: Entry) -> None:
         self.deltas.append(delta)
         self.entries.append(entry)
         self.size += len(text_of(delta))
+        self.count += _count(entry)
 
     @property
     def text(self) -> str:
@@ -131,6 +137,10 @@ class _Group:
         """One delta in the place of the first, whose numbers it has."""
         first = self.deltas[0]
         return self.entries[0] if len(self.entries) == 1 else (_with_text(first, self.text, first_number(first)), None)
+
+
+def _count(entry: Entry) -> int:
+    return 1 if entry[1] is None else len(entry[1])
 
 
 def _with_text(delta: Delta, text: str, first_seq: int) -> Delta:
@@ -165,7 +175,7 @@ def merge_window(entries: list[Entry], *, is_last: bool) -> tuple[list[Entry], i
     """
     out = merge(entries)
     last = out[-1][0]
-    goes_on = not is_last and len(out) > 1 and delta_of(last) is not None
+    goes_on = not is_last and len(entries) > 1 and delta_of(last) is not None
     return out, first_number(last) - 1 if goes_on else last.seq
 
 
@@ -187,13 +197,17 @@ def rest_of(entry: Entry, after: int) -> AgentEvent:
     return _with_text(delta, text_of(delta)[cuts.ends[at - 1] :], after + 1)
 
 
-def compact(entries: Iterable[Entry]) -> tuple[list[Entry], int]:
+def compact(entries: Sequence[Entry]) -> tuple[list[Entry], int]:
     """Join deltas across other events in a part of a log, and drop progress of a call that more progress follows.
 
-    Returns what remains, and the last number that is unused now (0: none, and nothing has changed).
+    Returns what remains, and the last number that is unused now (0: none). Where merging alone makes the part smaller
+    by a quarter, that is all that is done.
     """
+    merged = merge(entries)
+    if 4 * len(merged) <= 3 * len(entries):
+        return merged, 0
     compactor = _Compactor()
-    for entry in entries:
+    for entry in merged:
         compactor.take(entry)
     return compactor.finish()
 

@@ -142,8 +142,10 @@ class Log:
             elif entries := self._window(self._packed, size):
                 out, unused = compact(entries)
                 self._replace(self._index(self._packed), entries, out)
-                self.compacted = max(self.compacted, unused)
-                self._packed = entries[-1][0].seq
+                if unused:  # else there may be more to merge at the same place
+                    self.compacted = unused
+                if unused or len(out) == len(entries):
+                    self._packed = entries[-1][0].seq
             else:
                 return
             if not self._is_too_large(retention):

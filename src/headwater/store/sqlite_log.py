@@ -175,10 +175,11 @@ def shrink(db: sqlite3.Connection, rows: Rows, run_id: str, retention: Retention
                 return False
             out, unused = compact([entry for entry, _ in window])
             _replace(db, run, window, out)
-            db.execute(
-                "UPDATE runs SET packed = ?, compacted = max(compacted, ?) WHERE id = ?",
-                (window[-1][0][0].seq, unused, run),
-            )
+            if unused or len(out) == len(window):  # else there may be more to merge at the same place
+                db.execute(
+                    "UPDATE runs SET packed = ?, compacted = max(compacted, ?) WHERE id = ?",
+                    (window[-1][0][0].seq, unused, run),
+                )
         count, bytes_ = db.execute("SELECT count, bytes FROM runs WHERE id = ?", (run,)).fetchone()
     return is_too_large(count, bytes_, retention)
 
