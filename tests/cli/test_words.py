@@ -51,7 +51,7 @@ def test_the_version(cli: Cli) -> None:
         ("run hi --agent nowhere", "module:name"),
         ("run hi --agent nowhere:agent", "no module 'nowhere'"),
         ("run hi --agent nowhere.py:agent", "no file nowhere.py"),
-        ("run hi --agent made:nothing", "no 'nothing'; it has weather, search, hang, rm, agent"),
+        ("run hi --agent made:nothing", "no 'nothing'; it has weather, search, hang, rm, book, agent"),
         ("run hi --agent made:number", "no agent: it is a int"),
         ("run hi --agent made:agent --tools made:both", "--tools"),
         ("run hi --model ollama:m --tools made:number", "no tool: it is a int"),
