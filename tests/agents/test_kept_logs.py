@@ -15,6 +15,7 @@ from headwater.agents.blobs import KEPT, MAX_MEDIA, MAX_TEXT
 from headwater.chat.events import MediaDone
 from headwater.core.decisions import Approve
 from headwater.core.record import rebuild
+from headwater.errors import Compacted
 from headwater.events import (
     AgentEvent,
     ChatEventType,
@@ -104,6 +105,34 @@ def test_a_run_goes_on_from_a_log_that_was_compacted(kind: str, tmp_path: Path) 
         assert [v for v in find_violations(snapshot.events) if v.law != "L2"] == []
         assert snapshot.events[-1].seq == snapshot.seq
         assert len(snapshot.events) < snapshot.seq / 2
+        await store.aclose()
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_who_attaches_to_a_compacted_run_gets_what_is_kept_or_is_told(kind: str, tmp_path: Path) -> None:
+    @hw.tool
+    async def busy(ctx: hw.ToolContext) -> str:
+        """Report all the time."""
+        for n in range(60):
+            ctx.emit_progress(n)
+        return "done"
+
+    async def main() -> None:
+        store = make_store(kind, tmp_path, Retention(max_events=8))
+        model = ScriptedModel([[call("busy")], [say("Done, " * 20, cut=1)]])
+        agent = hw.ReActAgent(model=model, tools=[busy], store=store)
+        run_id = (await agent.call_async("Go.")).run_id
+        info = await store.run_info(run_id)
+        assert info is not None
+        assert info.compacted > 1
+        assert (await agent.attach(run_id).response()).text == "Done, " * 20
+        assert "".join([piece async for piece in agent.attach(run_id).text()]) == "Done, " * 20
+        late = agent.attach(run_id, after=info.compacted)
+        assert [event.seq async for event in late][-1] == info.last_seq
+        with pytest.raises(Compacted):
+            await anext(agent.attach(run_id, after=1))
         await store.aclose()
 
     run(main)

@@ -16,7 +16,7 @@ from headwater.drive.opening import INSIDE
 from headwater.drive.partial import PartialOutput
 from headwater.drive.pieces import FinalText, Pieces, only, visible_text
 from headwater.drive.sync import SyncRun
-from headwater.errors import UnknownRun, UsageError
+from headwater.errors import Compacted, UnknownRun, UsageError
 from headwater.events import AgentEvent, Event, Outcome, OutputT_co, Response, RunEndEvent
 from headwater.store.base import Store
 from headwater.tools.output import Valid
@@ -36,7 +36,8 @@ class AttachedRun(Generic[OutputT_co]):
     It is read like a `Run` (`async for` or `for`, `text()`, `final_text()`, `of_type()`, `response()`), ends with the
     `run.end` of the segment that is the last one by then, and raises the failure of a run that failed. Leaving it
     leaves the run alone, and nobody is held back by a reader that is slow. Raises `UnknownRun` where it is read, and
-    `StoreError`. Made by `agent.attach(...)`.
+    `StoreError`, which is `Compacted` for a reader that is older than what the log keeps event by event; one that reads
+    from the beginning gets what is kept instead. Made by `agent.attach(...)`.
     """
 
     def __init__(
@@ -180,7 +181,12 @@ class AttachedRun(Generic[OutputT_co]):
 
     async def _fetch(self) -> None:
         """Wait until there is more in the log, or its end."""
-        events = await self._store.read(self.run_id, self._after, limit=PAGE) or await self._wait()
+        try:
+            events = await self._store.read(self.run_id, self._after, limit=PAGE) or await self._wait()
+        except Compacted:
+            if self._after:
+                raise  # what this reader has had does not go on with what there is
+            events = (await self._store.snapshot(self.run_id)).events
         if not events:
             self._is_over = True
             return
