@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -295,6 +296,20 @@ def test_a_new_prompt_dismisses_a_question() -> None:
         (text,) = await results_of(agent)
         assert "something else" in text
         assert not (await agent.load_session("s")).is_pending
+
+    run(main)
+
+
+def test_a_detached_run_is_answered_from_its_id(tmp_path: Path) -> None:
+    async def main() -> None:
+        agent = agent_of(call("balance", {}, id="b"), store=tmp_path / "runs.db")
+        run_id = agent.start("Go.")
+        waiting = await agent.attach(run_id).response()
+        assert [task.question for task in waiting.pending] == ["Which account?"]
+        await agent.decide(run_id, [Respond("b", "main")])
+        assert (await agent.attach(run_id).response()).text == "Done."
+        check_events(await agent.store.read(run_id))
+        await agent.aclose()
 
     run(main)
 

@@ -34,6 +34,7 @@ from headwater.core.signals import (
     ModelEnded,
     ModelFailed,
     ModelSaid,
+    Recover,
     RequestJudged,
     Resume,
     SetDeadline,
@@ -232,6 +233,13 @@ class Simulation:
         self.jobs = []
         self.machine = RunMachine(self.machine.config, Numbering(log[-1].seq), record)
         self.send(Resume(tuple(settled)))
+
+    def die(self) -> None:
+        """The process dies; another one closes the segment that it left open."""
+        log = [decode_event(encode_event(event)) for event in self.events]
+        self.jobs = []
+        self.machine = RunMachine(self.machine.config, Numbering(log[-1].seq), rebuild(log))
+        self.send(Recover())
 
     def step(self, choose: Callable[[int], int] = lambda n: 0) -> bool:
         """Send the next signal of one of the jobs; false when there is none."""

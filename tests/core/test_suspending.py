@@ -329,3 +329,50 @@ def test_the_log_alone_knows_the_questions_and_the_answers() -> None:
     assert [(a.question, a.value) for a in record.waiting.answers["r1c1"]] == [(WHICH, "this")]
     assert record.waiting.parked == {"r1c1": SURE}
     assert record.waiting.tasks == sim.machine.record.waiting.tasks
+
+
+@pytest.mark.parametrize("name", ["look", "book"])
+def test_a_process_that_dies_while_an_answered_call_runs_again_repeats_only_what_is_safe(name: str) -> None:
+    @hw.tool(ask_first=True)
+    def book(where: str, ctx: hw.ToolContext) -> str:
+        """Book."""
+        raise NotImplementedError(where, ctx)
+
+    turns = [of(name), [*text("Done."), *finish()]]
+    sim = Simulation(turns, [look, book], outcomes={name: asks(WHICH)})
+    sim.start()
+    sim.run()
+    sim.resume(Respond("r1c1", "this"))
+    assert [start.attempt for start in sim.started] == [1, 2]
+    sim.die()
+    assert outcome(sim) is Outcome.SUSPENDED
+    sim.resume()
+    sim.run()
+    check_events(sim.events)
+    if name == "look":
+        assert results(sim) == ["['this']"]
+        assert [len(start.answers) for start in sim.started] == [0, 1, 1]
+    else:
+        assert "not known what became of this call" in results(sim)[0]
+        assert len(sim.started) == 2
+
+
+def test_a_question_that_was_asked_when_the_process_died_is_put_in_the_next_segment() -> None:
+    def first_asks(start: StartTool) -> ToolOutcome:
+        return asks(WHICH)(start) if start.call_id == "r1c1" else ToolOutcome(status=ToolStatus.OK)
+
+    sim = simulation("note", "note", note=first_asks)
+    sim.start()
+    while not of_type(sim, ToolCallEndEvent):
+        assert sim.step()
+    assert [event.question for event in of_type(sim, ToolCallEndEvent)] == [WHICH]
+    sim.die()
+    assert of_type(sim, HITLPendingEvent) == []
+    sim.resume()
+    sim.run()
+    check_events(sim.events)
+    assert [task.question for task in sim.machine.record.pending.values()] == ["Which?"]
+    sim.resume(Respond("r1c1", "this"))
+    sim.run()
+    check_events(sim.events)
+    assert results(sim)[0] == "['this']"
