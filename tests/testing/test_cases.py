@@ -53,7 +53,7 @@ def put(*path: str | int, value: Any) -> Callable[[dict[str, Any]], object]:
 @pytest.mark.parametrize("name", NAMES)
 def test_own_cases_pass(name: str) -> None:
     verdict = judge(own(name))
-    assert verdict.outcome == ("skipped" if name == "team-later" else "passed"), told(verdict)
+    assert verdict.outcome == ("skipped" if name == "serve-later" else "passed"), told(verdict)
 
 
 def test_every_group_has_a_case_of_our_own() -> None:
@@ -290,9 +290,8 @@ def test_what_no_rule_reads_is_unchecked(path: tuple[str | int, ...], value: Any
 @pytest.mark.parametrize(
     "change",
     [
-        put("kind", value="team/loop"),
+        put("kind", value="serve/loop"),
         put("protocol", value="anthropic"),
-        put("input", "team", value={"members": ["a", "b"]}),
         put("input", "actions", value=[{"do": "sing"}]),
     ],
 )
@@ -341,9 +340,9 @@ def test_the_command_prints_a_line_a_case_and_the_counts(capsys: pytest.CaptureF
 
 
 def test_the_command_tells_what_was_skipped(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(OWN), "--group", "team"]) == 0
+    assert main([str(OWN), "--group", "serve"]) == 0
     out = capsys.readouterr().out
-    assert "SKIP team-later A librarian who is asked by another: the group 'team' is not built yet" in out
+    assert "SKIP serve-later A librarian who is asked by another: the group 'serve' is not built yet" in out
     assert out.splitlines()[-1] == "0 passed, 0 failed, 1 skipped"
 
 

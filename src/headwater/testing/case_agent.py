@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextvars
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from headwater.agents.agent import ReActAgent
+from headwater.agents.base import Agent
 from headwater.drive.http import close_sessions
 from headwater.drive.model import CompletionsModel
 from headwater.drive.ports import Model
@@ -16,6 +18,7 @@ from headwater.testing.case_data import Case
 from headwater.testing.case_json import as_object
 from headwater.testing.case_seen import ToolRun
 from headwater.testing.case_setup import How, agent_settings, model_settings, profile_of
+from headwater.testing.case_team import build_members, has_members
 from headwater.testing.case_tools import Context, build_tools
 
 
@@ -23,18 +26,22 @@ from headwater.testing.case_tools import Context, build_tools
 async def open_model(case: Case, how: How, url: str) -> AsyncGenerator[CompletionsModel]:
     """The model at `url` with the case's profile and settings."""
     try:
-        yield CompletionsModel(
-            "scripted", base_url=url, api_key="none", profile=profile_of(case, how), **model_settings(case)
-        )
+        yield _model(case, how, url, "scripted")
     finally:
         await close_sessions()
 
 
+def _model(case: Case, how: How, url: str, name: str) -> CompletionsModel:
+    return CompletionsModel(name, base_url=url, api_key="none", profile=profile_of(case, how), **model_settings(case))
+
+
 def build_agent(
-    case: Case, how: How, model: Model, store: Store, tool_runs: list[ToolRun], context: Context
-) -> ReActAgent:
-    """The agent; what its tools do is appended to `tool_runs`."""
+    case: Case, how: How, model: Model, store: Store, tool_runs: list[ToolRun], context: Context, url: str
+) -> Agent[Any]:
+    """The agent, or the team; what its tools do is appended to `tool_runs`."""
     tools = build_tools(case, tool_runs, context, effect=how.effect, make_async=how.async_tools)
+    if has_members(case):
+        return build_members(case, partial(_model, case, how, url), store, tools, agent_settings(case))
     return ReActAgent(name="agent", model=model, tools=tools, store=store, **agent_settings(case))
 
 

@@ -26,6 +26,7 @@ GROUPS = (
     "concurrency",
     "memory",
     "approval",
+    "team",
 )
 """Groups that this version can run; cases of others are reported as skipped."""
 
@@ -35,7 +36,6 @@ READER_ACTIONS = frozenset({"cancel", "close_stream"})
 """What a reader does to the run that it reads."""
 BETWEEN_ACTIONS = frozenset({"decide_and_resume", "store_pause_as_text_and_end_process", "resume_unknown_run"})
 """What is done when a run, or a segment of it, is over."""
-_LATER_INPUT = {"team": "teams"}
 
 
 class CaseError(Exception):
@@ -162,9 +162,6 @@ def skip_reason(case: Case) -> str | None:
         return f"the group {case.group!r} is not built yet"
     if case.raw.get("protocol") not in (None, "chat_completions", "openai_chat_completions"):
         return f"the protocol {case.raw['protocol']!r} is not built yet"
-    for key, what in _LATER_INPUT.items():
-        if case.input.get(key):
-            return f"{what} are not built yet"
     for action in as_objects(case.input.get("actions")):
         if action.get("do") not in READER_ACTIONS | BETWEEN_ACTIONS:
             return f"the action {action.get('do')!r} is not built yet"

@@ -71,8 +71,8 @@ def _requests(value: Any, seen: Observation, out: Judgement) -> None:
                 want = as_objects(expected[key])
                 for line in rules.compare(want, request.messages, end_only=key == "messages_end_with"):
                     out.fail(f"{what}: {key}", line)
-        if "agent" in expected:
-            out.not_understood(f"{what}: agent, in a case without members")
+        if "agent" in expected and request.body.get("model") != expected["agent"]:
+            out.fail(f"{what}: agent", f"expected {expected['agent']!r}, got {request.body.get('model')!r}")
         if expected.get("offers_no_tools") and request.tool_names:
             out.fail(f"{what}: offers_no_tools", f"it offers {request.tool_names}")
         if "offers_tools" in expected:

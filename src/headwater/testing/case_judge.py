@@ -16,6 +16,7 @@ from headwater.testing import (
     case_claims_requests,
     case_claims_runs,
     case_claims_shape,
+    case_claims_team,
     case_claims_tools,
     case_conditions,
 )
@@ -36,6 +37,7 @@ SENTENCES = (
     case_claims_requests,
     case_claims_runs,
     case_claims_shape,
+    case_claims_team,
     case_claims_tools,
     case_conditions,
 )

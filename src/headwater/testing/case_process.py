@@ -96,7 +96,7 @@ async def _work(job: Job) -> Done:
     store = SQLiteStore(job.store)
     started = time.monotonic()
     async with open_model(case, job.how, job.url) as model:
-        agent = build_agent(case, job.how, model, store, tool_runs, context)
+        agent = build_agent(case, job.how, model, store, tool_runs, context, job.url)
         try:
             async with agent.resume_stream(job.decisions, session=job.session, run_id=job.run_id) as run:
                 async for event in run:

@@ -28,6 +28,7 @@ from headwater.testing.case_resume import PAUSE, decision_of, needs_file, throug
 from headwater.testing.case_seen import Observation, RunSeen, wire_messages
 from headwater.testing.case_server import CaseServer, SeenRequest
 from headwater.testing.case_setup import How, beside_period
+from headwater.testing.case_team import has_members
 
 HANG = 30.0
 """Seconds after which a run that has not ended counts as hung."""
@@ -41,7 +42,8 @@ class _Execution:
         self.case = case
         self.how = how
         self.seen = Observation(case, how.profile)
-        self.server = CaseServer(replies, match_text=_match_text(case))
+        agent_of = _agent_of if has_members(case) else None
+        self.server = CaseServer(replies, match_text=_match_text(case), agent_of=agent_of)
         self.store: Store = MemoryStore()
         self.gauge = Gauge() if how.counts or how.close_when_full else None
         self._file: Path | None = None
@@ -87,7 +89,8 @@ class _Execution:
 
     def _renew(self) -> None:
         """Make a new agent on the store, in the place of the one before."""
-        self._agent = build_agent(self.case, self.how, self._model, self.store, self.seen.tool_runs, self._context)
+        parts = (self._model, self.store, self.seen.tool_runs, self._context, self.server.url)
+        self._agent = build_agent(self.case, self.how, *parts)
 
     # -- sessions -------------------------------------------------------------------------------------------------
 
@@ -299,6 +302,11 @@ class _Execution:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             self.seen.beside_gap = max(gaps)
+
+
+def _agent_of(request: SeenRequest) -> str | None:
+    """Who asks: each agent of a case has a model of its own name."""
+    return str(request.body.get("model"))
 
 
 def _match_text(case: Case) -> Callable[[SeenRequest], str] | None:

@@ -29,7 +29,7 @@ _AGENT_SETTINGS = {
 }
 _MODEL_SETTINGS = {"idle_timeout_s": "idle_timeout", "end_grace_s": "end_grace"}
 _RETRY_SETTINGS = {"retries": "retries", "retry_base_s": "base"}
-_SETTINGS = {*_AGENT_SETTINGS, *_MODEL_SETTINGS, *_RETRY_SETTINGS}
+_SETTINGS = {"max_handoffs", *_AGENT_SETTINGS, *_MODEL_SETTINGS, *_RETRY_SETTINGS}
 _PROFILE_KEYS = frozenset(Profile.__struct_fields__)
 _INPUT_KEYS = frozenset(
     {"stream", "chunks", "http", "runs", "separate_sessions", "runs_at_once", "session", "replies", "match_on"}
