@@ -178,7 +178,7 @@ class Simulation:
             case CallModel(request=number):
                 self.requests.append(command)
                 if (refused := self.judge_request(command)) is not None:
-                    self.jobs.append(Job(f"model {number}", [RequestJudged(number, refused, "Hook")]))
+                    self.jobs.append(Job(f"model {number}", [RequestJudged(number, refused)]))
                     return
                 turn = self.turns.pop(0) if self.turns else [*text("(out of script)"), *finish()]
                 signals: list[Signal] = []

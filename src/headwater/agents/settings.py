@@ -75,7 +75,7 @@ class Settings(msgspec.Struct, frozen=True):
     @property
     def may_wait(self) -> bool:
         """Whether a run may have to wait for a person."""
-        if self.team is not None:
+        if self.team is not None and not self.hooks.before_tool:
             return any(member.settings.may_wait for member in self.team.members)
         if any(tool.agent is not None and tool.agent.settings.may_wait for tool in self.tools):
             return True
@@ -210,7 +210,7 @@ _PLAIN = (
 
 
 _NOT_OF_TEAMS = frozenset(
-    {"max_rounds", "on_limit", "planning", "plan_must_finish", "loop", "output_mode", "output_retries", "hooks"}
+    {"max_rounds", "on_limit", "planning", "plan_must_finish", "loop", "output_mode", "output_retries"}
 )
 """Overrides that mean nothing to a team."""
 

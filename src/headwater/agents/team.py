@@ -17,6 +17,8 @@ from headwater.agents.turns import OnBusy
 from headwater.chat.request import RequestOptions
 from headwater.core.budget import Budget
 from headwater.core.context.policy import ContextPolicy
+from headwater.core.hooks.methods import Hook
+from headwater.core.hooks.reading import read_hooks
 from headwater.core.policy import DEFAULT_RETRY, Retry
 from headwater.core.team.record import OnFailure
 from headwater.core.team.routing import ChecksMembers, HandlesFailures, TeamProtocol
@@ -53,9 +55,9 @@ class TeamAgent(Agent[OutputT_co]):
     A member's failure fails the team (`on_failure="fail"`; the others are cancelled), or its protocol is told
     (`"continue"`), or it gets another try (`RetryMember(times=2)`). By default a protocol that has a policy of its own
     for failures is told, and other teams fail. At most `max_steps` runs of members and turns of the supervisor are
-    begun; then the run ends `limit`, with the best text there is. `budget` is shared by the whole team. With
-    `output_type` the answer is the JSON of such a value; one that is not fails the run. The other arguments are those
-    of `SimpleAgent`. Raises `UsageError`.
+    begun; then the run ends `limit`, with the best text there is. `budget` is shared by the whole team. `hooks` hold
+    for the team's own model and for each member, before the member's own. With `output_type` the answer is the JSON of
+    such a value; one that is not fails the run. The other arguments are those of `SimpleAgent`. Raises `UsageError`.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class TeamAgent(Agent[OutputT_co]):
         budget: Budget | None = None,
         fallback: Sequence[str | Model] = (),
         output_type: TypeForm[OutputT_co] | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         check_number("max_steps", max_steps, least=1, whole=True, optional=True)
         team = TeamSettings(
@@ -108,6 +111,7 @@ class TeamAgent(Agent[OutputT_co]):
             budget=budget,
             fallback=resolve_fallback(fallback),
             output=output_of(output_type),
+            hooks=read_hooks(hooks),
             team=team,
         )
         config = team_config(settings)

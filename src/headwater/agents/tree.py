@@ -135,10 +135,15 @@ class InnerAgents:
             parent_run_id=outer.run_id,
             session_id=outer.session_id,
         )
+        # What holds for a run holds inside it.
+        hooks = self._plan.settings.hooks.then(seat.settings.hooks)
+        settings = (
+            msgspec.structs.replace(seat.settings, hooks=hooks) if hooks != seat.settings.hooks else seat.settings
+        )
         plan = msgspec.structs.replace(
             self._plan,
-            settings=seat.settings,
-            asked=ask_for_output(seat.settings),
+            settings=settings,
+            asked=ask_for_output(settings),
             context=self._plan.context.copy(),
         )
         config = self._config(plan, origin, command)

@@ -253,10 +253,10 @@ class Reasoning:
         out.emit(ReasonDiscardEvent(*out.head(), self._attempt, error.message, error, current.usage))
         self._round, self._withdrawn = None, current
 
-    def object(self, objection: Refuse | Withdraw, hook: str) -> None:
+    def object(self, objection: Refuse | Withdraw) -> None:
         """End the attempt, which a hook lets go no further: by asking again, or by an answer in the model's place."""
         if isinstance(objection, Refuse):
-            message = f"The hook {hook} refused the request, so it was not made."
+            message = f"The hook {objection.hook} refused the request, so it was not made."
             self._answer_instead(objection.text, ErrorInfo(kind=INPUT_REFUSED, message=message))
             return
         self.close_request()

@@ -23,6 +23,7 @@ from headwater.core.ending import Closing, End, cancelled, failed, stopped
 from headwater.core.failing import after_failure
 from headwater.core.guards import Guards, Stop
 from headwater.core.hooks.judging import Judging
+from headwater.core.hooks.turning import course_of
 from headwater.core.hooks.values import Refuse, Withdraw
 from headwater.core.inner import MemberEnd
 from headwater.core.outbox import Outbox, RunConfig
@@ -130,18 +131,11 @@ class RunMachine:
                         self._acting.start_eagerly(call)
                     if (objection := self._reasoning.objection) is not None:
                         self._object(objection)
-                case ModelEnded(request=request):
-                    if self._reasoning.is_current(request):
-                        self._model_ended()
-                case TurnJudged(request=request, answer=answer):
-                    if self._reasoning.is_current(request):
-                        self._conclude(answer)
+                case ModelEnded() | RequestJudged() | TurnJudged():
+                    self._turn(signal)
                 case ModelFailed(request=request, error=error):
                     if self._reasoning.is_current(request):
                         self._model_failed(error)
-                case RequestJudged(request=request, answer=answer, hook=hook):
-                    if self._reasoning.is_current(request):
-                        self._object(answer, hook)
                 case CallsJudged(answer=answer):
                     if self._judging.judged(answer):
                         self._advance() if not isinstance(answer, ErrorInfo) else self._object(answer)
@@ -287,29 +281,24 @@ class RunMachine:
                     if closing is not None:
                         self._prepare_end(End(closing.outcome, closing.error))
 
-    def _model_ended(self) -> None:
-        self._reasoning.close_block()
-        if self._reasoning.objection is None and self.config.hooks.after_model:
-            self._reasoning.judge()
-        else:
-            self._conclude(self._reasoning.objection)
+    def _turn(self, signal: ModelEnded | RequestJudged | TurnJudged) -> None:
+        match course_of(signal, self._reasoning, self.config.hooks):
+            case None:
+                return
+            case "over":
+                self._reasoning.settle()
+                self._finish_turn()
+                self._advance()
+            case objection:
+                self._object(objection)
 
-    def _conclude(self, objection: Withdraw | ErrorInfo | None) -> None:
-        """The turn is complete: it ends, or is objected to."""
-        if objection is not None:
-            self._object(objection)
-            return
-        self._reasoning.settle()
-        self._finish_turn()
-        self._advance()
-
-    def _object(self, objection: Refuse | Withdraw | ErrorInfo, hook: str = "") -> None:
+    def _object(self, objection: Refuse | Withdraw | ErrorInfo) -> None:
         """A hook lets the request or the turn go no further, or has failed."""
         if isinstance(objection, ErrorInfo):
             self._close(failed(objection))
             return
         self._acting.void_all()
-        self._reasoning.object(objection, hook)
+        self._reasoning.object(objection)
         self._advance()
 
     def _finish_turn(self, error: ErrorInfo | None = None, cut: FinishReason | None = None) -> None:

@@ -85,11 +85,10 @@ class ModelFailed(msgspec.Struct, frozen=True):
 
 
 class RequestJudged(msgspec.Struct, frozen=True):
-    """The request has not been made: a `hook` refuses it, or one failed."""
+    """The request has not been made: a hook refuses it, or one failed."""
 
     request: int
     answer: Refuse | ErrorInfo
-    hook: str = ""
 
 
 class TurnJudged(msgspec.Struct, frozen=True):

@@ -58,12 +58,12 @@ class Hooking:
 
     # -- what is awaited ----------------------------------------------------------------------------------------
 
-    async def before_model(self, number: int, request: ModelRequest) -> ModelRequest | tuple[Refuse, str]:
-        """The request as the hooks want it, or the first refusal, and whose it is."""
+    async def before_model(self, number: int, request: ModelRequest) -> ModelRequest | Refuse:
+        """The request as the hooks want it, or the first refusal."""
         for method in self.hooks.before_model:
             answer = await self._ask("before_model", method, self.context(number), request)
             if isinstance(answer, Refuse):
-                return answer, method.hook
+                return msgspec.structs.replace(answer, hook=method.hook)
             if isinstance(answer, ModelRequest):
                 request = answer
             elif answer is not None:

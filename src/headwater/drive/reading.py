@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 from headwater.chat.request import ModelRequest, RequestOptions
+from headwater.core.hooks.values import Refuse
 from headwater.core.signals import CallModel, ModelEnded, ModelFailed, ModelSaid, RequestJudged
 from headwater.drive.hooking import HookFailed
 from headwater.errors import ErrorInfo, ModelError
@@ -36,8 +37,8 @@ async def read_model(run: Performer, pump: Pump, command: CallModel) -> None:
             await asyncio.sleep(command.delay * (1 + JITTER * random.random()))
         if config.hooks.before_model:
             answer = await run.hooking.before_model(command.round, request)
-            if isinstance(answer, tuple):
-                run.push(RequestJudged(number, *answer))
+            if isinstance(answer, Refuse):
+                run.push(RequestJudged(number, answer))
                 return
             request = answer
         stream = model.stream(request)

@@ -50,7 +50,10 @@ class Hooks(msgspec.Struct, frozen=True):
     checks: tuple[TextCheck, ...] = ()
 
     def then(self, more: Hooks) -> Hooks:
-        """These hooks and `more`: going in these come first, coming out last."""
+        """These hooks and `more`: going in these come first, coming out last. None is asked twice."""
+        if more is NO_HOOKS or self is NO_HOOKS:
+            return self if more is NO_HOOKS else more
+        more = more.without(self)
         return Hooks(
             before_model=self.before_model + more.before_model,
             after_model=more.after_model + self.after_model,
@@ -60,6 +63,11 @@ class Hooks(msgspec.Struct, frozen=True):
             on_error=self.on_error + more.on_error,
             checks=self.checks + more.checks,
         )
+
+    def without(self, other: Hooks) -> Hooks:
+        """Those of these hooks that `other` does not have."""
+        names = self.__struct_fields__
+        return Hooks(*[tuple(one for one in getattr(self, name) if one not in getattr(other, name)) for name in names])
 
     def judges(self, tool: str) -> bool:
         """Whether calls of the tool may not start before a hook has spoken."""

@@ -92,10 +92,11 @@ class HookCall(msgspec.Struct, frozen=True):
 class Refuse(msgspec.Struct, frozen=True):
     """Before a model request: it is not made, and the run ends `rejected` with `text` as its answer.
 
-    Before a tool call: it is not run, and the model reads `text`.
+    Before a tool call: it is not run, and the model reads `text`. `hook` is set to the hook's name.
     """
 
     text: str
+    hook: str = ""
 
 
 class NeedsApproval(msgspec.Struct, frozen=True):

@@ -18,6 +18,8 @@ from headwater.core.context.keeper import ContextKeeper
 from headwater.core.decisions import Allowed
 from headwater.core.failing import after_failure
 from headwater.core.guards import Guards, Stop
+from headwater.core.hooks.turning import Course, course_of
+from headwater.core.hooks.values import Refuse, Withdraw
 from headwater.core.inner import MemberEnd
 from headwater.core.outbox import Outbox, RunConfig
 from headwater.core.reasoning import Reasoning
@@ -31,6 +33,7 @@ from headwater.core.signals import (
     Committed,
     Deadline,
     Dismiss,
+    Emitted,
     Fail,
     MemberEnded,
     MemberNoted,
@@ -38,26 +41,44 @@ from headwater.core.signals import (
     ModelFailed,
     ModelSaid,
     Recover,
+    RequestJudged,
     Resume,
     SetDeadline,
     Signal,
     Start,
     Summarised,
+    TurnJudged,
 )
 from headwater.core.team.asking import Asking
 from headwater.core.team.calls import SupervisorCalls
-from headwater.core.team.ending import Closing, failed, judged, stopped, team_response
+from headwater.core.team.ending import (
+    Closing,
+    cancelled,
+    closed_by_members,
+    dismissed,
+    failed,
+    judged,
+    protocol_failed,
+    stopped,
+    team_messages,
+    team_response,
+)
 from headwater.core.team.moves import Moves
-from headwater.core.team.nodes import Nodes
+from headwater.core.team.nodes import Nodes, forgotten
 from headwater.core.team.record import Node, TeamConfig, TeamRecord, answered
 from headwater.core.team.routing import Assignment, Finish
-from headwater.errors import ErrorInfo, UsageError
-from headwater.events import AgentEvent, FinishReason, Origin, Outcome, RunEndEvent, RunStartEvent, ToolStatus
+from headwater.errors import ErrorInfo
+from headwater.events import (
+    AgentEvent,
+    CustomEvent,
+    FinishReason,
+    Origin,
+    Outcome,
+    RunEndEvent,
+    RunStartEvent,
+    ToolStatus,
+)
 from headwater.tools.output import Valid
-
-
-def _forgotten(node: Node) -> Assignment:
-    raise UsageError(f"What {node.work.member!r} was given is not known any more.")
 
 
 class TeamMachine:
@@ -75,7 +96,7 @@ class TeamMachine:
         record: TeamRecord | None = None,
         *,
         past: Mapping[str, RunRecord] | None = None,
-        recall: Callable[[Node], Assignment] = _forgotten,
+        recall: Callable[[Node], Assignment] = forgotten,
     ) -> None:
         self.config = config
         self.team = team
@@ -121,11 +142,11 @@ class TeamMachine:
             match signal:
                 case ModelSaid():
                     self._reasoning.said(signal)
-                case ModelEnded(request=request):
-                    if self._reasoning.is_current(request):
-                        self._reasoning.settle()
-                        self._reasoning.finish()
-                        self._go_on()
+                    self._turn(self._reasoning.objection)
+                case ModelEnded() | RequestJudged() | TurnJudged():
+                    self._turn(course_of(signal, self._reasoning, self.config.hooks))
+                case Emitted(name=name, data=data):
+                    self._out.events.append(CustomEvent(*self._out.head(), name, data))
                 case ModelFailed(request=request, error=error):
                     if self._reasoning.is_current(request):
                         self._model_failed(error)
@@ -139,9 +160,7 @@ class TeamMachine:
                 case MemberNoted():
                     self._go_on()
                 case Cancel(reason=reason):
-                    error = ErrorInfo(kind="cancelled", message=reason)
-                    text = "the run was cancelled"
-                    self._close(Closing(Outcome.CANCELLED, error, ToolStatus.CANCELLED, text), signal)
+                    self._close(cancelled(reason), signal)
                 case Fail(error=error):
                     self.fail(error)
                 case Deadline():
@@ -204,12 +223,7 @@ class TeamMachine:
     def _dismiss(self, signal: Dismiss) -> None:
         if not self._reopen(signal.cause_call_id):
             return
-        reason = signal.reason
-        if signal.asked == "cancelled":
-            error = ErrorInfo(kind="cancelled", message=reason)
-            self._closing = Closing(Outcome.CANCELLED, error, ToolStatus.CANCELLED, "the run was cancelled", True)
-        else:
-            self._closing = Closing(Outcome.REJECTED, None, ToolStatus.DENIED, reason, is_soft=True)
+        self._closing = dismissed(signal)
         for node in self.record.suspended:
             self._nodes.dismiss(node, msgspec.structs.replace(signal, cause_call_id=""))
         self._go_on()
@@ -243,7 +257,9 @@ class TeamMachine:
         """Take one step; false if something has to be waited for."""
         record = self.record
         if self._closing is None and not self._recovers:
-            self._judge_members()
+            closing = closed_by_members(record, self.team.on_failure)
+            if closing is not None:
+                self._close(closing, Cancel(closing.reason))
         is_busy = bool(record.open_nodes) or self._asking.is_open
         if self._closing is not None:
             return not is_busy and self._close_all(self._closing)
@@ -257,37 +273,12 @@ class TeamMachine:
                 return True
         return self._attempt(self._moves.next)
 
-    def _judge_members(self) -> None:
-        """End the team for a member that has failed, or whose call a person refused, where that is the policy."""
-        if self.team.on_failure.then != "fail":
-            return
-        for node_id in self.record.order:
-            node = self.record.nodes[node_id]
-            if node.is_due_again(self.team.on_failure):
-                continue
-            if node.outcome is Outcome.FAILED:
-                what = f"The member {node.work.member!r} failed"
-                error = node.error or ErrorInfo(kind="internal_error", message=f"{what}.")
-                error = msgspec.structs.replace(error, message=f"{what}: {error.message}", clean_slate=False)
-                self._close(failed(error), Cancel(f"{what.lower()}"))
-                return
-            if node.outcome is Outcome.REJECTED:
-                text = f"a call of {node.work.member!r} was refused"
-                self._close(Closing(Outcome.REJECTED, None, ToolStatus.SKIPPED, text), Cancel(text))
-                return
-
     def _attempt(self, work: Callable[[], bool | None]) -> bool:
         """Do what the protocol has a part in: whatever it raises, or asks for in vain, fails the team."""
         try:
             return work() is not False
         except Exception as error:  # noqa: BLE001 protocols are the user's, and may raise anything
-            name = type(self.team.protocol).__name__
-            if isinstance(error, UsageError):
-                info = ErrorInfo(kind="usage_error", message=f"The team protocol {name} cannot go on: {error}")
-            else:
-                text = f"The team protocol {name} raised {type(error).__name__}: {error}"
-                info = ErrorInfo(kind="internal_error", message=text)
-            self.fail(info)
+            self.fail(protocol_failed(self.team.protocol, error))
             return True
 
     @property
@@ -314,6 +305,23 @@ class TeamMachine:
             self.fail(error)
         else:
             self._go_on()
+
+    def _turn(self, course: Course) -> None:
+        """Go on with the supervisor's turn, unless a hook lets it go no further, or has failed."""
+        match course:
+            case None:
+                pass
+            case "over":
+                self._reasoning.settle()
+                self._reasoning.finish()
+                self._go_on()
+            case ErrorInfo() as error:
+                self.fail(error)
+            case Refuse() | Withdraw() as objection:
+                self._reasoning.object(objection)
+                turn = self.record.run.last_turn
+                if not self._reasoning.is_open and turn is not None:
+                    self.finish(Finish(turn.message.text, Outcome.REJECTED, turn.error))
 
     def _model_failed(self, error: ErrorInfo) -> None:
         match after_failure(error, self._out, self._reasoning, self._context, self._guards, lambda: None):
@@ -379,8 +387,7 @@ class TeamMachine:
             self._out.commands.append(Commit((), self.record.pending, tuple(self._allowed)))
         else:
             response = team_response(self.record, self.origin, closing, self._output)
-            task = self.record.state(self.team).task
-            messages = task if response.message is None else (*task, response.message)
+            messages = team_messages(self.record, self.team, closing, response)
             kept = self._context.kept()
             self._out.commands.append(Commit(messages, (), tuple(self._allowed), None, kept, self.record.transcripts()))
 

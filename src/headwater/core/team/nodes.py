@@ -22,6 +22,11 @@ from headwater.tools.jsonvalue import json_snapshot
 from headwater.tools.outcome import ToolOutcome
 
 
+def forgotten(node: Node) -> Assignment:
+    """Stands for finding what a node was given, where there is nothing to find it in. Raises `UsageError`."""
+    raise UsageError(f"What {node.work.member!r} was given is not known any more.")
+
+
 class Nodes:
     """Starts members and takes their ends.
 
