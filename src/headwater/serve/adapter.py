@@ -76,7 +76,7 @@ class Decide(msgspec.Struct, frozen=True):
 class Follow(msgspec.Struct, frozen=True):
     """Read a run from its beginning (or above `after`): the run `run_id`, or the last one of `session`.
 
-    With `only_live` a run that is over is answered with 204 and no stream.
+    With `only_live` a run that is over, or a session that has had none, is answered with 204 and no stream.
     """
 
     run_id: str = ""

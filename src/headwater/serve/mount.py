@@ -74,9 +74,9 @@ async def _serve(route: adapter.Route, request: Request) -> ASGIApp:
             policy = intent.on_disconnect or route.on_disconnect
             after, resumed = await hub.decide(principal, run_id, intent.decisions, on_disconnect=policy), True
         case adapter.Follow():
-            run_id, after = await _named(hub, principal, intent.run_id, intent.session), intent.after
-            if intent.only_live and (await hub.info(principal, run_id)).state == "ended":
+            if intent.only_live and not await _goes_on(hub, principal, intent):
                 return Response(status_code=204)
+            run_id, after = await _named(hub, principal, intent.run_id, intent.session), intent.after
     cursor = await hub.open(principal, run_id, after, "segment")
     if cursor is None:
         return Response(status_code=204)
@@ -90,6 +90,15 @@ async def _serve(route: adapter.Route, request: Request) -> ASGIApp:
         cursor.close()
         raise
     return _reply(adapter.Reply(body, int(getattr(translator, "status", 200)), route.media_type, route.headers))
+
+
+async def _goes_on(hub: Hub, principal: Principal, intent: adapter.Follow) -> bool:
+    """Whether a run goes on or waits there; in a session that has had none, none does. Raises `Refused`."""
+    is_new = intent.session is not None and not await hub.store.run_infos(principal.key_of(intent.session), limit=1)
+    if is_new and not intent.run_id:
+        return False
+    run_id = await _named(hub, principal, intent.run_id, intent.session)
+    return (await hub.info(principal, run_id)).state != "ended"
 
 
 async def _named(hub: Hub, principal: Principal, run_id: str, session: str | None) -> str:
