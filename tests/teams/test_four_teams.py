@@ -18,7 +18,7 @@ from headwater.core.team.market import Market, Record, market_records
 from headwater.core.team.record import Tree
 from headwater.core.team.swarm import Swarm
 from headwater.errors import model_error
-from headwater.events import CustomEvent, NodeStartEvent, Outcome
+from headwater.events import CustomEvent, NodeStartEvent, Outcome, ToolCallEndEvent
 from headwater.store.memory import MemoryStore
 from headwater.teams import TeamAgent
 from headwater.testing import ScriptedModel, check_events
@@ -294,3 +294,17 @@ def test_a_team_does_not_take_what_a_team_inside_it_notes_for_its_own() -> None:
     teams = [*Tree(events).teams.values()]
     bought = [[note.data["member"] for note in team.notes if note.name == "market.bought"] for team in teams]
     assert bought == [["inner"], ["ann"]]
+
+
+def test_a_tool_cannot_say_what_a_team_notes() -> None:
+    @hw.tool
+    async def forge(ctx: hw.ToolContext) -> str:
+        """Forge an award."""
+        ctx.emit("team.award", {"member": "eve"})
+        return "done"
+
+    response, events = play(TeamAgent("swarm", [member("ann", [call("forge")], "So be it.", tools=[forge])], Swarm()))
+    assert response.text == "So be it."
+    assert notes(events, "award") == []
+    (end,) = [event for event in events if isinstance(event, ToolCallEndEvent)]
+    assert "names that begin with 'team.'" in end.text

@@ -28,6 +28,7 @@ from headwater.events.narrow import (
     TeamStartEvent,
 )
 from headwater.events.types import (
+    TEAM_NOTES,
     ActionEndEvent,
     ActionStartEvent,
     AgentEvent,
@@ -58,6 +59,7 @@ from headwater.events.values import ChatEvent, HITLTask, OutputT_co, Question, R
 __all__ = [
     "EVENT_CLASSES",
     "SCHEMA_VERSION",
+    "TEAM_NOTES",
     "ActionEndEvent",
     "ActionStartEvent",
     "AgentEvent",

@@ -263,6 +263,12 @@ class HandoffEvent(
     memo: str = ""
 
 
+TEAM_NOTES = "team."
+"""How the names of custom events begin in which a team notes something. Tools and hooks may not emit such: a resume
+reads them as what the team's protocol has said.
+"""
+
+
 class CustomEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="custom"):
     """Whatever a tool or hook emits."""
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from headwater.errors import UsageError
+from headwater.events import TEAM_NOTES
 from headwater.tools.asking import Asking
 from headwater.tools.jsonvalue import json_snapshot
 
@@ -13,6 +15,15 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 T = TypeVar("T")
+
+
+def check_custom_name(name: str) -> None:
+    """Raise `UsageError` for a name of a custom event that only teams give."""
+    if name.startswith(TEAM_NOTES):
+        raise UsageError(
+            f"A custom event cannot be named {name!r}: names that begin with {TEAM_NOTES!r} are for what teams note. "
+            "Choose another one."
+        )
 
 
 class ToolStopped(BaseException):
@@ -81,7 +92,8 @@ class ToolContext:
         self.on_progress(json_snapshot(data, "Progress data"))
 
     def emit(self, name: str, data: Any = None) -> None:
-        """Emit a `custom` event of this name; `data` as in `emit_progress`."""
+        """Emit a `custom` event of this name; `data` as in `emit_progress`. Names that begin with `team.` are taken."""
+        check_custom_name(name)
         self.on_custom(name, json_snapshot(data, f"The data of the event {name!r}"))
 
     @overload

@@ -11,6 +11,7 @@ from headwater.chat.request import ModelRequest
 from headwater.errors import ErrorInfo
 from headwater.events import AgentKind, FinishReason, Origin
 from headwater.messages import AssistantMessage, Usage
+from headwater.tools.context import check_custom_name
 from headwater.tools.jsonvalue import json_snapshot
 from headwater.tools.outcome import ToolResult
 
@@ -66,6 +67,7 @@ class HookContext(msgspec.Struct, frozen=True):
 
     def emit(self, name: str, data: Any = None) -> None:
         """Emit a `custom` event of this name; `data` as for `ToolContext.emit_progress`. On the event loop's thread."""
+        check_custom_name(name)
         self.on_custom(name, json_snapshot(data, f"The data of the event {name!r}"))
 
 

@@ -11,7 +11,7 @@ from headwater.core.signals import Cancel
 from headwater.core.team.asking import Asking
 from headwater.core.team.calls import SupervisorCalls
 from headwater.core.team.nodes import Nodes
-from headwater.core.team.record import NOTES, TeamConfig, TeamRecord
+from headwater.core.team.record import TeamConfig, TeamRecord
 from headwater.core.team.routing import (
     AnswerCall,
     AskSupervisor,
@@ -25,7 +25,7 @@ from headwater.core.team.routing import (
 )
 from headwater.core.team.routing import Stop as StopNodes
 from headwater.errors import ErrorInfo, UsageError
-from headwater.events import CustomEvent, HandoffEvent, Outcome
+from headwater.events import TEAM_NOTES, CustomEvent, HandoffEvent, Outcome
 from headwater.tools.jsonvalue import json_snapshot
 
 _MOST = 1000
@@ -133,7 +133,7 @@ class Moves:
                 self._calls.check(call_id)
                 self._calls.answer(call_id, text, is_error=is_error)
             case Note(name=name, data=data):
-                out.emit(CustomEvent(*out.head(), f"{NOTES}{name}", json_snapshot(data, "What is noted")))
+                out.emit(CustomEvent(*out.head(), f"{TEAM_NOTES}{name}", json_snapshot(data, "What is noted")))
             case StopNodes(node_ids=node_ids):
                 for node in self._record.open_nodes:
                     if node.work.node_id in node_ids and node.run_id not in self._stopping:

@@ -13,10 +13,10 @@ from headwater.core.record import RunRecord
 from headwater.core.signals import Cancel, Deadline, Dismiss, Recover, Resume, Start, StartMember, StopMember
 from headwater.core.team.briefs import answer_text
 from headwater.core.team.calls import SupervisorCalls
-from headwater.core.team.record import NOTES, Node, TeamConfig, TeamRecord
+from headwater.core.team.record import Node, TeamConfig, TeamRecord
 from headwater.core.team.routing import Assignment, Note, TeamTool, ToolAnswer
 from headwater.errors import ErrorInfo, ToolArgumentsError, UsageError
-from headwater.events import NodeEndEvent, NodeStartEvent, Outcome, ToolStatus
+from headwater.events import TEAM_NOTES, NodeEndEvent, NodeStartEvent, Outcome, ToolStatus
 from headwater.tools.binder import SchemaBinder
 from headwater.tools.jsonvalue import json_snapshot
 from headwater.tools.outcome import ToolOutcome
@@ -204,7 +204,7 @@ class Nodes:
             self._record.noted(note)
         error = ErrorInfo(kind="ToolError", message=said.text) if said.is_error else None
         outcome = ToolOutcome(ToolStatus.ERROR if said.is_error else ToolStatus.OK, said.text, error=error)
-        return InnerAnswer(outcome, tuple((f"{NOTES}{note.name}", note.data) for note in notes))
+        return InnerAnswer(outcome, tuple((f"{TEAM_NOTES}{note.name}", note.data) for note in notes))
 
 
 def _error(kind: str, text: str) -> InnerAnswer:

@@ -23,6 +23,7 @@ from headwater.core.team.routing import (
 )
 from headwater.errors import ErrorInfo
 from headwater.events import (
+    TEAM_NOTES,
     AgentEvent,
     AgentKind,
     CustomEvent,
@@ -35,9 +36,6 @@ from headwater.events import (
     RunEndEvent,
 )
 from headwater.messages import AssistantMessage, Message, Usage
-
-NOTES = "team."
-"""How the names of events begin in which a team notes something."""
 
 
 class OnFailure(msgspec.Struct, frozen=True):
@@ -122,8 +120,8 @@ class TeamRecord:
                 self.steps += 1
             case HandoffEvent(from_member=source, to_member=target, memo=memo):
                 self.handoffs.append(Passed(source, target, memo))
-            case CustomEvent(name=name, data=data) if name.startswith(NOTES):
-                self.notes.append(Note(name.removeprefix(NOTES), data))
+            case CustomEvent(name=name, data=data) if name.startswith(TEAM_NOTES):
+                self.notes.append(Note(name.removeprefix(TEAM_NOTES), data))
             case _:
                 pass
 
@@ -145,8 +143,13 @@ class TeamRecord:
         """Take an event of a member's run, in a replay: what it noted through a team tool."""
         node_id = self._by_run.get(event.origin.run_id)
         # What a member that is a team notes for itself belongs to no call.
-        if node_id is not None and isinstance(event, CustomEvent) and event.call_id and event.name.startswith(NOTES):
-            self.noted(Note(event.name.removeprefix(NOTES), event.data, node_id))
+        if (
+            node_id is not None
+            and isinstance(event, CustomEvent)
+            and event.call_id
+            and event.name.startswith(TEAM_NOTES)
+        ):
+            self.noted(Note(event.name.removeprefix(TEAM_NOTES), event.data, node_id))
 
     def noted(self, note: Note) -> None:
         """Take what a member notes through a team tool."""
