@@ -113,6 +113,10 @@ class Ledger:
 
     WRITES = ("act", "pay", "block")
 
+    def wrote(self, tool: str, ctx: hw.ToolContext) -> None:
+        """An effect happens."""
+        self.ran.append((tool, ctx.run_id, ctx.call_id))
+
     def __init__(self) -> None:
         self.ran: list[tuple[str, str, str]] = []
 
@@ -126,7 +130,7 @@ class Ledger:
         @hw.tool
         async def act(n: int, ctx: hw.ToolContext) -> str:
             """Act."""
-            self.ran.append(("act", ctx.run_id, ctx.call_id))
+            self.wrote("act", ctx)
             for _ in range(n):
                 await asyncio.sleep(0)
             return f"done {n}"
@@ -134,13 +138,13 @@ class Ledger:
         @hw.tool(requires_approval=True)
         async def pay(n: int, ctx: hw.ToolContext) -> str:
             """Pay."""
-            self.ran.append(("pay", ctx.run_id, ctx.call_id))
+            self.wrote("pay", ctx)
             return f"paid {n}"
 
         @hw.tool
         def block(n: int, ctx: hw.ToolContext) -> str:
             """Block."""
-            self.ran.append(("block", ctx.run_id, ctx.call_id))
+            self.wrote("block", ctx)
             time.sleep(0.001 * n)
             return f"blocked {n}"
 

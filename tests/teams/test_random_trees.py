@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import random
+import signal
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,11 +18,15 @@ import headwater as hw
 from headwater.core.decisions import Approve, Decision, Reject, Respond, Skip
 from headwater.core.team.record import Tree
 from headwater.events import HITLDecidedEvent, ToolCallEndEvent, ToolCallStartEvent, ToolStatus
+from headwater.store.base import Store
 from headwater.store.memory import MemoryStore
+from headwater.store.sqlite import SQLiteStore
 from headwater.teams import TeamAgent
 from headwater.testing import check_events
 from tests.agents.support import run
+from tests.conftest import ROOT
 from tests.teams.chaos import Ledger, agent_of
+from tests.teams.dying_trees import FileLedger
 
 
 def decision_of(rng: random.Random, task: Any) -> Decision:
@@ -63,7 +72,7 @@ class Life:
         self.rng = random.Random(seed)
         self.depth = self.rng.randrange(1, 4)
         self.ledger = Ledger()
-        self.store = MemoryStore()
+        self.store: Store = MemoryStore()
         self.session: str | None = self.rng.choice([None, "s"])
 
     def agent(self) -> TeamAgent[Any]:
@@ -137,5 +146,33 @@ def test_random_trees_keep_the_laws(seed: int) -> None:
         life = Life(seed)
         log = await life.live()
         await life.die(log)
+
+    run(main, seconds=60)
+
+
+@pytest.mark.parametrize(("seed", "left"), [(n, 3 + n * 7 % 40) for n in range(8)])
+def test_a_tree_whose_process_is_killed_goes_on_in_another_one_and_repeats_no_effect(
+    seed: int, left: int, tmp_path: Path
+) -> None:
+    store, ledger = tmp_path / "store.db", tmp_path / "ledger"
+    ledger.touch()
+    command = [sys.executable, "-m", "tests.teams.dying_trees", str(store), str(ledger), str(seed), str(left)]
+    code = subprocess.run(command, cwd=ROOT, timeout=60, check=False).returncode
+    assert code in (0, -signal.SIGKILL)
+
+    async def main() -> None:
+        life = Life(seed)
+        life.depth, life.ledger, life.store = 3, FileLedger(ledger), SQLiteStore(store)
+        (run_id,) = await life.store.runs("s")
+        log = await life.store.read(run_id)
+        begun = {(e.tool_name, e.origin.run_id, e.call_id) for e in log if isinstance(e, ToolCallStartEvent)}
+        assert {tuple(line.split()) for line in ledger.read_text().splitlines()} <= begun
+        end = log[-1]
+        if not isinstance(end, hw.RunEndEvent) or end.origin.run_id != run_id:
+            end, _ = await read(life.agent().resume_stream([], run_id=run_id, recover=True), life.rng, 0)
+        end, _ = await life.go_on(run_id, end)
+        life.ledger.ran = [(tool, run, call) for tool, run, call in map(str.split, ledger.read_text().splitlines())]
+        life.judge(await life.store.read(run_id), end)
+        await life.store.aclose()
 
     run(main, seconds=60)
