@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import headwater as hw
@@ -140,6 +140,7 @@ class Life:
 
 
 @settings(max_examples=60, deadline=None)
+@example(1066)  # dies between the end of a node and the result of the call that asked for it
 @given(st.integers(0, 2**32))
 def test_random_trees_keep_the_laws(seed: int) -> None:
     async def main() -> None:

@@ -235,7 +235,7 @@ class TeamMachine:
         # The segment lasted as long as its process is known to have lived.
         self._started = self._out.now - (run.spent.elapsed(run.latest) - run.spent.seconds)
         self._recovers = True
-        for node in self.record.open_nodes:
+        for node in self.record.nodes.values():
             self._nodes.recover(node)
         self._go_on()
 

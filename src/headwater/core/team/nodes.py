@@ -108,8 +108,11 @@ class Nodes:
             self._begin(node, signal)
 
     def recover(self, node: Node) -> None:
-        """Close what a dead process left open of a node."""
+        """Close what a dead process left open of a node, or of the call that asked for it."""
         run = self._past.get(node.run_id)
+        if not node.is_open:
+            self._answer_call(node)
+            return
         if run is None:
             self._close(node, Outcome.SUSPENDED, None)
         elif run.outcome is not None:
@@ -162,6 +165,11 @@ class Nodes:
         work = node.work
         head = (*self._out.head(), work.node_id, work.member, node.run_id)
         self._out.emit(NodeEndEvent(*head, outcome, node.attempt, error))
+        self._answer_call(node)
+
+    def _answer_call(self, node: Node) -> None:
+        """Give the supervisor's call that asked for this node its result, if the node is over for good."""
+        work, outcome, error = node.work, node.outcome, node.error
         again = outcome is Outcome.SUSPENDED or node.is_due_again(self._config.on_failure)
         if work.call_id not in self._out.record.running or again:
             return
