@@ -14,8 +14,8 @@ import pytest
 
 import headwater as hw
 from headwater.serve import CancelRun, Grace, Limits
-from headwater.store.base import Store
-from headwater.testing import ScriptedModel, call, check_events, say, think
+from headwater.store.base import Retention, Store
+from headwater.testing import ScriptedModel, call, check_events, say, think, wait
 from headwater.wire.sse import Frame
 from tests.serve.support import (
     Gate,
@@ -417,3 +417,52 @@ def test_shutting_down_with_open_streams_takes_less_than_five_seconds() -> None:
 
     talk(main)
     gate.open()
+
+
+def test_a_server_that_ends_leaves_runs_alone_that_it_did_not_begin() -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        agent = hw.SimpleAgent(model=ScriptedModel([[wait(gate), say("Mine.")]]), store=":memory:")
+        run_id = agent.start("x")
+        with serving(agent):
+            await anext(agent.attach(run_id))
+        gate.set()
+        assert (await agent.attach(run_id).response()).text == "Mine."
+
+    asyncio.run(main())
+
+
+@hw.tool(effect="write")
+async def long_work(context: hw.ToolContext) -> str:
+    """Report often."""
+    for n in range(300):
+        context.emit_progress(n)
+        await asyncio.sleep(0)
+    return "done"
+
+
+def test_a_cursor_older_than_the_log_gets_a_snapshot_and_goes_on() -> None:
+    store = hw.MemoryStore(retention=Retention(max_events=60))  # of the progress only the last is kept then
+    replies = [[call("long_work")], [say(*(f"{n} " for n in range(100)))]]
+    with serving(hw.ReActAgent(model=ScriptedModel(replies), tools=[long_work]), store=store) as server:
+
+        async def main(client: aiohttp.ClientSession) -> None:
+            run_id = await begin(client, server.url)
+            await read(client, server.url, run_id)
+            info = await store.run_info(run_id)
+            assert info is not None
+            assert info.compacted > 1
+            for after in (1, info.compacted - 1):
+                frames = await read(client, server.url, run_id, after=after)
+                told = msgspec.json.decode(frames[0].data)
+                assert (told["type"], told["count"], told["seq"]) == ("stream.snapshot", len(frames) - 1, info.last_seq)
+                # Only the last frame has an id: whoever is cut off before it begins again.
+                assert [frame.id for frame in frames] == [""] * (len(frames) - 1) + [str(info.last_seq)]
+                assert text_of(frames) == "".join(f"{n} " for n in range(100))
+                assert events_in(frames)[0].type == "run.start"
+            # A cursor that is not too old gets the rest, and no snapshot.
+            frames = await read(client, server.url, run_id, after=info.compacted)
+            assert all(event.seq > info.compacted for event in events_in(frames))
+            assert len(frames) == len(events_in(frames))
+
+        talk(main)

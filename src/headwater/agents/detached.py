@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Container, Coroutine
 from contextvars import copy_context
 from typing import Any, TypeAlias
 
@@ -137,12 +137,14 @@ def detached_runs(store: Store) -> list[DetachedRun]:
         return [run for (where, _), run in _runs.items() if where == place]
 
 
-async def end_detached(store: Store, *, wait: float = 0.0, reason: str = "the process ends") -> list[str]:
+async def end_detached(
+    store: Store, *, wait: float = 0.0, reason: str = "the process ends", only: Container[str] | None = None
+) -> list[str]:
     """End the detached runs of this process on a store; what ends by itself within `wait` seconds is let.
 
-    Returns the ids of those that were cancelled, when nothing of them is left.
+    With `only` those of these ids. Returns the ids of those that were cancelled, when nothing of them is left.
     """
-    runs = detached_runs(store)
+    runs = [run for run in detached_runs(store) if only is None or run.run_id in only]
     if wait > 0:
         ended = await asyncio.gather(*(run.wait(wait) for run in runs))
         runs = [run for run, is_over in zip(runs, ended, strict=True) if not is_over]

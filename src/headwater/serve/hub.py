@@ -274,6 +274,6 @@ class Hub:
             if watched.timer is not None:
                 watched.timer.cancel()
         wait = self._shutdown_seconds if self._on_shutdown == "wait" else 0.0
-        await end_detached(self.store, wait=wait, reason=CLOSED)
+        await end_detached(self.store, wait=wait, reason=CLOSED, only=self._watched)
         if self._tasks:
             await asyncio.wait(self._tasks)
