@@ -149,7 +149,7 @@ class Guard:
         length = headers.get("content-length", "0")
         has_body = length != "0" or "transfer-encoding" in headers
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json" and (has_body or kind):
+        if has_body and kind != "application/json":
             raise Refused(415, "not_json", "Send application/json.")
         if not length.isdecimal() or int(length) > rules.body:
             raise Refused(413, "body_too_large", f"The body may have at most {rules.body} bytes.")
