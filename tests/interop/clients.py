@@ -23,11 +23,12 @@ RESUME: dict[str, list[Json]] = {
         {"status": "resolved", "payload": {**YES, "editedArgs": EDITED}},
         {"status": "resolved", "payload": {"text": "I told Bob myself."}},
     ],
+    "team_hitl": [{"status": "resolved", "payload": YES}],
     "question": [{"status": "resolved", "payload": {"answer": 2}}],
 }
 """What a person answers an AG-UI client's interrupts."""
 
-APPROVALS: dict[str, list[Json]] = {"hitl_approve": [YES, YES], "hitl_reject": [YES, NO]}
+APPROVALS: dict[str, list[Json]] = {"hitl_approve": [YES, YES], "hitl_reject": [YES, NO], "team_hitl": [YES]}
 """The same for the approvals of `ai` 6 and 7."""
 
 DECISIONS: dict[str, list[Json]] = {
@@ -37,6 +38,7 @@ DECISIONS: dict[str, list[Json]] = {
         {"decision": "approve", "args": EDITED},
         {"decision": "respond", "message": "I told Bob myself."},
     ],
+    "team_hitl": [{"decision": "approve"}],
     "question": [{"decision": "respond", "value": 2}],
 }
 """The same as a page sends it, where approvals do not reach: edits, and all of `ai` 5."""

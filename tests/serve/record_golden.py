@@ -298,6 +298,19 @@ async def team() -> list[AgentEvent]:
     return await read(TeamAgent("newsroom", [writer, critic], Parallel()).stream("A poem, please.", deps=turns))
 
 
+async def team_hitl() -> list[AgentEvent]:
+    """A member's call waits for a person, and with it the team; the other member has ended."""
+    mail = call("send_mail", {"to": "ada@example.org"})
+    writer = hw.ReActAgent(name="writer", model=ScriptedModel([[say("I write."), mail], "Written."]), tools=[send_mail])
+    critic = hw.SimpleAgent(name="critic", model=ScriptedModel(["Fine."]))
+    newsroom = TeamAgent("newsroom", [writer, critic], Parallel())
+    first = await read(newsroom.stream("Tell Ada.", session="s"))
+    end = first[-1]
+    assert isinstance(end, RunEndEvent)
+    yes = [hw.Approve(task.call_id, digest=task.digest) for task in end.response.pending]
+    return [*first, *await read(newsroom.resume_stream(yes, session="s"))]
+
+
 SCENARIOS: dict[str, Callable[[], Coroutine[Any, Any, list[AgentEvent]]]] = {
     "simple": simple,
     "thinking": thinking,
@@ -315,6 +328,7 @@ SCENARIOS: dict[str, Callable[[], Coroutine[Any, Any, list[AgentEvent]]]] = {
     "limit": limit,
     "structured": structured,
     "team": team,
+    "team_hitl": team_hitl,
 }
 
 
