@@ -14,7 +14,7 @@ from headwater.core.answer import OutputRule
 from headwater.drive.handle import failure_of
 from headwater.drive.opening import INSIDE
 from headwater.drive.partial import PartialOutput
-from headwater.drive.pieces import FinalText, Pieces, only, visible_text
+from headwater.drive.pieces import FinalText, Pieces, VisibleText, only
 from headwater.drive.sync import SyncRun
 from headwater.errors import Compacted, UnknownRun, UsageError
 from headwater.events import AgentEvent, Event, Outcome, OutputT_co, Response, RunEndEvent
@@ -134,7 +134,7 @@ class AttachedRun(Generic[OutputT_co]):
 
     def text(self) -> Pieces[str]:
         """Visible text as it comes, preambles included."""
-        return Pieces(self, visible_text)
+        return Pieces(self, VisibleText())
 
     def final_text(self) -> Pieces[str]:
         """Text of the answer only, never a preamble."""

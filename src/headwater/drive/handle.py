@@ -12,9 +12,10 @@ import msgspec
 from headwater.core.answer import OutputRule
 from headwater.core.hooks.values import HOOK_ERROR
 from headwater.drive.driver import Driver
+from headwater.drive.lanes import Lanes
 from headwater.drive.opening import INSIDE, Opening
 from headwater.drive.partial import PartialOutput
-from headwater.drive.pieces import FinalText, Pieces, only, visible_text
+from headwater.drive.pieces import FinalText, Pieces, VisibleText, only
 from headwater.drive.sync import SyncRun
 from headwater.errors import ErrorInfo, RunError, UsageError, error_from_info
 from headwater.events import AgentEvent, Event, Outcome, OutputT_co, Response, RunEndEvent
@@ -158,9 +159,16 @@ class Run(Generic[OutputT_co]):
                 self._note_end(event)
         return batch
 
+    def lanes(self) -> Lanes:
+        """One stream for each run: the team's, then each member's as it begins. `async for lane in run.lanes(): ...`
+
+        Read lanes side by side, a task each; whoever waits drives the run.
+        """
+        return Lanes(self)
+
     def text(self) -> Pieces[str]:
-        """Visible text as it comes, preambles included."""
-        return Pieces(self, visible_text)
+        """Visible text as it comes, preambles included; of a team that of all members, as they speak."""
+        return Pieces(self, VisibleText())
 
     def final_text(self) -> Pieces[str]:
         """Text of the answer only, never a preamble: held back until the round's mode is known."""

@@ -7,13 +7,17 @@ from typing import Generic, Protocol, TypeVar
 
 from headwater.events import (
     AgentEvent,
+    AgentKind,
     ChatEventType,
     Event,
+    Outcome,
     ReasonDeltaEvent,
     ReasonDiscardEvent,
     ReasonStartEvent,
     RoundMode,
     RoundModeEvent,
+    RunEndEvent,
+    RunStartEvent,
 )
 
 T = TypeVar("T")
@@ -66,15 +70,34 @@ def only(*classes: type[E]) -> Picker[E]:
     return pick
 
 
-def visible_text(event: AgentEvent) -> list[str]:
-    """Text as it comes, preambles included. Of a team's run it is that of all members."""
+class VisibleText:
+    """Text as it comes, preambles included. Of a team's run it is that of its members too; what agents say that are
+    tools is a part of calls, and left out.
+    """
+
+    def __init__(self) -> None:
+        self._inside: set[str] = set()
+
+    def __call__(self, event: AgentEvent) -> list[str]:
+        cls = type(event)
+        if cls is ReasonDeltaEvent:
+            return _text(event) if event.origin.run_id not in self._inside else []
+        if isinstance(event, RunStartEvent) and (event.cause_call_id or event.origin.parent_run_id in self._inside):
+            self._inside.add(event.origin.run_id)
+        return []
+
+
+def _text(event: AgentEvent) -> list[str]:
     if type(event) is ReasonDeltaEvent and event.chat_type is ChatEventType.TEXT_DELTA:
         return [event.text]
     return []
 
 
 class FinalText:
-    """Text of the answer only: held back until the round's mode is known, live once it is an answer."""
+    """Text of the answer only: held back until the round's mode is known, live once it is an answer.
+
+    What a team answers is known at its end: it comes in one piece.
+    """
 
     def __init__(self) -> None:
         self._held: list[str] = []
@@ -82,8 +105,13 @@ class FinalText:
 
     def __call__(self, event: AgentEvent) -> list[str]:
         cls = type(event)
+        if event.origin.parent_run_id:
+            return []
+        if event.origin.agent_kind is AgentKind.TEAM:
+            has_answer = isinstance(event, RunEndEvent) and event.outcome in (Outcome.COMPLETED, Outcome.LIMIT)
+            return [event.response.text] if isinstance(event, RunEndEvent) and has_answer else []
         if cls is ReasonDeltaEvent:
-            text = visible_text(event)
+            text = _text(event)
             if not text or self._mode is RoundMode.FINAL_ANSWER:
                 return text
             if self._mode is RoundMode.UNKNOWN:

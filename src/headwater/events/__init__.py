@@ -19,6 +19,7 @@ from headwater.events.codec import (
     event_to_dict,
     events_schema,
 )
+from headwater.events.lineage import RunTree, tree
 from headwater.events.narrow import (
     SimpleDeltaEvent,
     SimpleEndEvent,
@@ -92,6 +93,7 @@ __all__ = [
     "RoundModeEvent",
     "RunEndEvent",
     "RunStartEvent",
+    "RunTree",
     "SimpleDeltaEvent",
     "SimpleEndEvent",
     "SimpleStartEvent",
@@ -108,4 +110,5 @@ __all__ = [
     "encode_event",
     "event_to_dict",
     "events_schema",
+    "tree",
 ]

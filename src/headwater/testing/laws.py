@@ -198,6 +198,10 @@ class _Tree:
             self._report.say("L6", f"run {event.run_id} begins while its parent run is not open")
             return
         parent.has_members = True
+        if event.origin.path[:-1] != parent.origin.path:
+            self._report.say(
+                "origin", f"run {event.run_id} has the path {event.origin.path} inside {parent.origin.path}"
+            )
         if event.cause_call_id:
             cause = f"call {event.cause_call_id}" if event.cause_call_id in parent.tools else None
         else:
