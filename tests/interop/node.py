@@ -25,7 +25,7 @@ def need_clients() -> str:
     return node
 
 
-def drive(script: str, package: str, url: str, cases: list[dict[str, Any]], seconds: float = 60) -> dict[str, Any]:
+def drive(script: str, package: str, url: str, cases: list[dict[str, Any]], seconds: float = 180) -> dict[str, Any]:
     """Run all cases in one process and return what the client made of each, by name."""
     done = subprocess.run(
         [need_clients(), str(HERE / script), package, url],
