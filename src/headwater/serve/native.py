@@ -115,6 +115,7 @@ class AgentView(msgspec.Struct, frozen=True):
     name: str
     kind: str
     tools: tuple[str, ...]
+    description: str = ""
 
 
 class AgentList(msgspec.Struct, frozen=True):
@@ -128,7 +129,7 @@ def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None)
 async def agents(request: Request) -> Response:
     """The agents that are served, the default one first."""
     found = hub_of(request).agents.values()
-    views = (AgentView(a.name, str(a.kind), tuple(tool.name for tool in a.settings.tools)) for a in found)
+    views = (AgentView(a.name, str(a.kind), tuple(t.name for t in a.settings.tools), a.description) for a in found)
     return answer(AgentList(tuple(views)))
 
 

@@ -172,7 +172,12 @@ async def talk(socket: WebSocket) -> None:
         refused = refusal_of(error, debug=socket.app.state.debug)
         await refuse(refused, socket.scope, socket.receive, socket.send)
         return
-    await socket.accept()
+    try:
+        await socket.accept()
+    except BaseException:  # it has gone meanwhile
+        if cursor is not None:
+            cursor.close()
+        raise
     if cursor is None:
         await socket.close(ENDED, "the run is over")
         return
