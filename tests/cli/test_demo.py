@@ -97,6 +97,35 @@ def test_a_recording_is_called_one_and_has_its_own_status_although_its_judge_is_
     assert "✓ check: the recording called the tools" in ran.out
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_team_is_played_from_its_recording_with_a_lane_for_each_member(cli: Cli, language: str) -> None:
+    ran = cli("demo", "--team", "--recording", "--check", "--language", language)
+    assert (ran.status, ran.err) == (4, "")
+    lines = [line for line in ran.out.splitlines() if line]
+    assert lines[0] == "headwater demo --team · RECORDING of the local model; no model runs now"
+    lanes = [line.partition(" │ ")[0].strip() for line in lines if " │ " in line]
+    assert list(dict.fromkeys(lanes)) == ["researcher", "analyst", "writer"]
+    assert lanes == sorted(lanes, key=["researcher", "analyst", "writer"].index)
+    assert lines[-1].endswith("told what they said, and each member did its part")
+    assert "\x1b" not in ran.out
+
+
+def test_what_a_team_did_not_do_fails_the_check_and_is_named(large: Cli, endpoint: Endpoint) -> None:
+    endpoint.answers = [
+        calls("weather", {"city": "Beijing"}),
+        calls("search", {"query": "warnings Beijing"}),
+        answer("31 degrees, a yellow warning."),
+        answer(""),
+        answer("It is 31 degrees."),
+    ]
+    ran = large("demo", "--team", "--language", "en", "--check")
+    assert ran.status == 1
+    assert "not called for Shanghai" in ran.out
+    assert "The analyst gave no answer." in ran.out
+    assert "The answer lacks 24." in ran.out
+    assert "The answer lacks yellow" in ran.out
+
+
 def test_weights_that_cannot_be_had_are_told_and_the_recording_is_played(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

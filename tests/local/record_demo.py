@@ -1,4 +1,4 @@
-"""Record the demo's conversations with the embedded model: `python -m tests.local.record_demo [en zh hitl-en hitl-zh]`.
+"""Record the demo's conversations with the embedded model: `python -m tests.local.record_demo [en zh hitl-en ...]`.
 
 A loopback proxy between the agent and the server keeps the bodies of the answers. Run it again when the scenario, the
 tools' results or the chat template change; the weights must be there (`headwater model pull`).
@@ -23,6 +23,7 @@ from headwater.cli.demo_check import judge
 from headwater.cli.demo_data import Language
 from headwater.cli.demo_hitl_scenario import HITL_SCENARIOS
 from headwater.cli.demo_scenario import LOCAL_OPTIONS, SCENARIOS
+from headwater.cli.demo_team import TEAM_SCENARIOS, demo_team, judge_team
 from headwater.core.decisions import Approve, Decision, Reject, Respond, Skip
 from headwater.drive.handle import Run
 from headwater.drive.model import CompletionsModel
@@ -101,6 +102,17 @@ async def record(language: Language) -> list[str]:
     return judge(scenario, turns)
 
 
+async def record_team(language: Language) -> list[str]:
+    """Run the team's scenario, write its recording, and return the demands that it does not meet."""
+    scenario = TEAM_SCENARIOS[language]
+    async with (
+        recording(scenario.recording) as recorder,
+        demo_team(scenario, recorder, LOCAL_OPTIONS).stream(scenario.prompt) as run,
+    ):
+        events = [event async for event in run]
+    return judge_team(scenario, events)
+
+
 async def record_hitl(language: Language) -> list[str]:
     """Run the scenario that waits for a person, once for each way to decide, and write the recording of all."""
     scenario = HITL_SCENARIOS[language]
@@ -137,9 +149,10 @@ async def record_hitl(language: Language) -> list[str]:
 
 def main(names: Sequence[str]) -> None:
     """Record each conversation, and say what each recording lacks."""
-    for name in names or ("en", "zh", "hitl-en", "hitl-zh"):
-        language = cast("Language", name.removeprefix("hitl-"))
-        missing = asyncio.run(record(language) if name == language else record_hitl(language))
+    for name in names or ("en", "zh", "hitl-en", "hitl-zh", "team-en", "team-zh"):
+        kind, _, language = name.rpartition("-")
+        recorder = {"": record, "hitl": record_hitl, "team": record_team}[kind]
+        missing = asyncio.run(recorder(cast("Language", language)))
         sys.stdout.write(f"{name}: {' '.join(missing) or 'meets every demand'}\n")
     stop_local_models()
 

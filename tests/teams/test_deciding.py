@@ -64,9 +64,9 @@ def test_a_supervisor_reads_its_members_answers_as_the_results_of_its_calls() ->
     assert max(e.seq for e in starts) < min(e.seq for e in ends)
 
 
-def test_a_supervisor_is_told_of_a_failure_where_the_team_goes_on() -> None:
+def test_a_supervisor_is_told_of_a_failure() -> None:
     model = boss([delegate("bob")], [DONE_CALL])
-    team = TeamAgent("desk", [broken("bob")], Hierarchical(), model=model, on_failure="continue")
+    team = TeamAgent("desk", [broken("bob")], Hierarchical(), model=model)
     events = run(lambda: events_of(lambda: team))
     check_events(events)
     assert the_end(events).outcome is hw.Outcome.COMPLETED

@@ -57,6 +57,7 @@ class Options:
     recording: bool = False
     hitl: bool = False
     decide: str | None = None
+    team: bool = False
     action: str = "list"
     name: str | None = None
     agents: tuple[str, ...] = ()
@@ -193,6 +194,7 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument("--language", choices=("en", "zh", "both"), default="both", help="default: both")
     _model_options(demo)
     demo.add_argument("--check", action="store_true", help="fail unless tools, facts and the name were got right")
+    demo.add_argument("--team", action="store_true", help="a researcher, an analyst and a writer instead of one agent")
     demo.add_argument("--recording", action="store_true", help="play the recording, whatever there is")
     demo.add_argument("--hitl", action="store_true", help="two turns that wait for you: a call to approve, a question")
     demo.add_argument("--decide", choices=("approve", "refuse"), help="with --hitl: decide so, and do not ask")

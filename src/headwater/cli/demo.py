@@ -1,4 +1,7 @@
-"""`headwater demo`: a conversation about the weather, on a real model, or on a recording that is called one."""
+"""`headwater demo`: a conversation about the weather, on a real model, or on a recording that is called one.
+
+`--hitl` and `--team` play other scenarios: `demo_hitl`, `demo_team`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 
 from headwater.agents.agent import ReActAgent
-from headwater.cli import demo_hitl, exits
+from headwater.cli import demo_hitl, demo_team, exits
 from headwater.cli.args import Options
 from headwater.cli.demo_check import judge
 from headwater.cli.demo_parts import Cast, cast_of, languages_of, show_prompt, show_title, started, tell
@@ -15,6 +18,7 @@ from headwater.cli.demo_scenario import SCENARIOS, Scenario
 from headwater.cli.play import Played, play, report
 from headwater.cli.render import PlainRenderer
 from headwater.cli.terminal import Terminal, error_terminal, output_terminal
+from headwater.errors import UsageError
 from headwater.events import AgentEvent
 from headwater.local import stop_local_models
 from headwater.local.recording import FRAME_SECONDS, RecordedModel, load_recording
@@ -26,11 +30,15 @@ _SESSION = "demo"
 def main(options: Options) -> int:
     """Play the scenario in one language or both."""
     demo_hitl.check_options(options)
+    if options.hitl and options.team:
+        raise UsageError("--hitl and --team are two demos: choose one")
     out, err = output_terminal(), error_terminal()
     cast = cast_of(options, err)
     try:
         if options.hitl:
             return demo_hitl.perform(options, cast, out, err)
+        if options.team:
+            return asyncio.run(demo_team.perform(options, cast, out, err))
         return asyncio.run(_demo(options, cast, out, err))
     finally:
         out.settle()

@@ -22,18 +22,20 @@ def judge(scenario: Scenario, events_by_turn: Sequence[Sequence[AgentEvent]]) ->
     """
     if len(events_by_turn) != len(scenario.turns):
         return [f"{len(events_by_turn)} of {len(scenario.turns)} turns were run."]
-    calls = [call for events in events_by_turn for call in _calls(events)]
-    return [*_missing_calls(calls), *_missing_words(scenario, [_answer(events) for events in events_by_turn])]
+    calls = [call for events in events_by_turn for call in calls_of(events)]
+    return [*missing_calls(calls), *_missing_words(scenario, [_answer(events) for events in events_by_turn])]
 
 
-def _missing_calls(calls: Sequence[tuple[str, dict[str, Any]]]) -> list[str]:
+def missing_calls(calls: Sequence[tuple[str, dict[str, Any]]], *, is_forecast_asked: bool = True) -> list[str]:
+    """The calls that nobody made: both cities' weather, the search, and the forecast if it was asked for."""
     weather = [(city_key(str(args.get("city", ""))), args.get("days", 1)) for name, args in calls if name == "weather"]
     missing = [
         f"The weather tool was not called for {city.capitalize()}."
         for city in _CITIES
         if city not in [asked for asked, _ in weather]
     ]
-    if not any(city == "beijing" and isinstance(days, int) and days > 1 for city, days in weather):
+    has_forecast = any(city == "beijing" and isinstance(days, int) and days > 1 for city, days in weather)
+    if is_forecast_asked and not has_forecast:
         missing.append("The weather tool was not asked for several days in Beijing.")
     if not any(name == "search" and city_key(str(args.get("query", ""))) == "beijing" for name, args in calls):
         missing.append("The search was not called for Beijing.")
@@ -50,17 +52,17 @@ def _missing_words(scenario: Scenario, answers: Sequence[str | None]) -> list[st
         missing += [
             f"The answer of turn {number} lacks {' or '.join(group)}."
             for group in groups
-            if not any(_holds(answer, fact) for fact in group)
+            if not any(holds(answer, fact) for fact in group)
         ]
     return missing
 
 
-def _holds(answer: str, fact: str) -> bool:
+def holds(answer: str, fact: str) -> bool:
     """Whether a fact stands in the answer: a number as a number of its own, words in any case."""
     return re.search(rf"(?<![\d.]){re.escape(fact)}(?!\d)", answer, re.IGNORECASE) is not None
 
 
-def _calls(events: Sequence[AgentEvent]) -> list[tuple[str, dict[str, Any]]]:
+def calls_of(events: Sequence[AgentEvent]) -> list[tuple[str, dict[str, Any]]]:
     """Name and arguments of every call that the tool answered."""
     args = {(e.call_id, e.attempt): e.args or {} for e in events if isinstance(e, ToolCallStartEvent)}
     return [

@@ -52,6 +52,7 @@ class Glyphs:
         self.more = "…" if fancy else "..."
         self.dot = " · " if fancy else ", "
         self.prompt = "›" if fancy else ">"
+        self.bar = "│" if fancy else "|"
         self.spinner = "dots" if fancy else "line"
 
 
@@ -78,7 +79,7 @@ class Terminal:
         self.is_terminal = stream.isatty()
         self.styled = self.console.is_terminal and not self.console.is_dumb_terminal
         self.live = self.styled and self.is_terminal
-        self.glyphs = Glyphs(_can_write("✓✗–↺…·›⠋", stream))
+        self.glyphs = Glyphs(_can_write("✓✗–↺…·›│⠋", stream))
         self._status: Status | None = None
         self._has_gap = False
 

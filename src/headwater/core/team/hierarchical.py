@@ -71,14 +71,19 @@ class Hierarchical(msgspec.Struct, frozen=True):
     instead, although it was made to call, has given its answer. Without it there is no `finish`: a turn of text ends
     the run, and its text streams like any answer. A finish without an answer gives that of the member who ended last.
 
-    A member sees the user's task, what the supervisor wrote to it, and, with `shares_results`, the results so far. Of
-    a team that goes on when a member fails (`on_failure="continue"`) the supervisor is told, and decides what to do.
+    A member sees the user's task, what the supervisor wrote to it, and, with `shares_results`, the results so far. The
+    supervisor is told of a member's failure, and decides what to do, unless the team has another policy (`on_failure`).
     """
 
     max_turns: int = 20
     corrections: int = 2
     forced: bool = True
     shares_results: bool = True
+
+    @property
+    def handles_failures(self) -> bool:
+        """The supervisor is told."""
+        return True
 
     def check(self, members: tuple[Member, ...], *, has_supervisor: bool) -> None:
         if not has_supervisor:
