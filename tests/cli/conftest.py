@@ -22,6 +22,7 @@ from headwater import ReActAgent, ToolContext, ToolError, tool
 from headwater.core.budget import Budget
 from headwater.core.policy import Retry
 from headwater.errors import model_error
+from headwater.teams import Sequential, TeamAgent
 from headwater.testing import ScriptedModel, call, fail, say, think, usage
 
 
@@ -102,6 +103,7 @@ asking = ReActAgent(
 )
 nasty = ReActAgent(model=ScriptedModel(["red \\x1b[31malert\\x1b[0m\\x07 \\u202eback\\r\\nnext"]))
 talk = ReActAgent(model=ScriptedModel([lambda r: f"{len(r.messages)} messages"] * 9))
+team = TeamAgent("desk", [ReActAgent("ann", model=ScriptedModel(["Look north."] * 9))], Sequential())
 many = ReActAgent(model=ScriptedModel([["word "] * 20000]))
 '''
 

@@ -18,6 +18,7 @@ from headwater.teams import Handoff, Hierarchical, Parallel, Sequential, TeamAge
 from headwater.testing import ScriptedModel, call, fail, say, think, wait
 from headwater.testing.scripted import Reply
 from tests.agents.support import run
+from tests.cli.conftest import Cli
 
 
 class Screen(io.StringIO):
@@ -140,3 +141,9 @@ def test_a_handoff_is_seen() -> None:
 def test_a_foreign_control_code_is_not_obeyed() -> None:
     text = shown(TeamAgent("desk", [member("ann", "red \x1b[31malert")], Sequential()))
     assert text == "ann │ red [31malert\n"
+
+
+def test_a_team_that_is_run_from_the_command_line_is_shown_in_lanes(cli: Cli) -> None:
+    ran = cli("run", "Go.", "--agent", "made:team")
+    assert (ran.status, ran.out, ran.err) == (0, "ann │ Look north.\n", "")
+    assert cli("run", "Go.", "--agent", "made:many").out.startswith("word word")

@@ -12,11 +12,12 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from headwater.cli.render import short_call, tool_lines
+from headwater.cli.render import PlainRenderer, short_call, tool_lines
 from headwater.cli.terminal import Terminal, clean
 from headwater.cli.wrap import wrapped
 from headwater.events import (
     AgentEvent,
+    AgentKind,
     ChatEventType,
     HandoffEvent,
     NodeEndEvent,
@@ -42,6 +43,26 @@ class _Lane(msgspec.Struct):
     colour: str
     line: str = ""
     style: str = ""
+
+
+class RunRenderer:
+    """Shows one run as its kind of agent is best shown: a team in lanes, others plainly."""
+
+    def __init__(self, out: Terminal) -> None:
+        self._out = out
+        self._renderer: PlainRenderer | LaneRenderer | None = None
+
+    def __call__(self, event: AgentEvent) -> None:
+        """Show an event; the first one decides how."""
+        if self._renderer is None:
+            is_team = event.origin.agent_kind is AgentKind.TEAM
+            self._renderer = LaneRenderer(self._out) if is_team else PlainRenderer(self._out)
+        self._renderer(event)
+
+    def close(self) -> None:
+        """End the last line."""
+        if self._renderer is not None:
+            self._renderer.close()
 
 
 class LaneRenderer:

@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 from headwater.agents.base import Agent
 from headwater.cli.args import Options
 from headwater.cli.deciding import play_through
+from headwater.cli.lanes import RunRenderer
 from headwater.cli.loading import make_agent, run_overrides
 from headwater.cli.play import Played, Sink, play, report
-from headwater.cli.render import PlainRenderer
 from headwater.cli.terminal import Terminal, error_terminal, output_terminal
 from headwater.core.decisions import Decision
 from headwater.drive.handle import Run
@@ -51,7 +51,7 @@ def _play(runner: asyncio.Runner, agent: Agent, prompt: str, options: Options, e
 
 async def show(start: Callable[[], Run[Any]], out: Terminal) -> Played:
     """Start a run and show it to its end."""
-    renderer = PlainRenderer(out)
+    renderer = RunRenderer(out)
     try:
         return await _follow(start, renderer)
     finally:

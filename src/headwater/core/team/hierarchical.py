@@ -8,6 +8,8 @@ result of the call; elsewhere it is text in the form of `HOW_TO_CHOOSE`, and the
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from headwater.core.team.briefs import answer_text, brief, results_text, roster
@@ -75,15 +77,12 @@ class Hierarchical(msgspec.Struct, frozen=True):
     supervisor is told of a member's failure, and decides what to do, unless the team has another policy (`on_failure`).
     """
 
+    handles_failures: ClassVar[bool] = True
+
     max_turns: int = 20
     corrections: int = 2
     forced: bool = True
     shares_results: bool = True
-
-    @property
-    def handles_failures(self) -> bool:
-        """The supervisor is told."""
-        return True
 
     def check(self, members: tuple[Member, ...], *, has_supervisor: bool) -> None:
         if not has_supervisor:
