@@ -35,7 +35,9 @@ def test_shuffled_events_of_teams_in_teams_come_to_the_tree_that_they_were() -> 
     whole = tree(shuffled)
     assert whole == tree(events)
     done = hw.Outcome.COMPLETED
-    names = [[(("all", f"team_{n}", f"{name}_{n}"), done, []) for name in ("ann", "bob", "cid")] for n in "xyz"]
+    names: list[list[object]] = [
+        [(("all", f"team_{n}", f"{name}_{n}"), done, []) for name in ("ann", "bob", "cid")] for n in "xyz"
+    ]
     assert shape(whole) == (("all",), done, [(("all", f"team_{n}"), done, names[i]) for i, n in enumerate("xyz")])
     for team in whole.inner:
         assert {one.node_id for one in team.inner} == {"n1", "n2", "n3"}

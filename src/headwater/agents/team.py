@@ -114,8 +114,8 @@ class TeamAgent(Agent[OutputT_co]):
             hooks=read_hooks(hooks),
             team=team,
         )
-        config = team_config(settings)
-        if config is not None and isinstance(team.protocol, ChecksMembers):
+        config = team_config(settings, team)
+        if isinstance(team.protocol, ChecksMembers):
             team.protocol.check(config.members, has_supervisor=config.has_supervisor)
         check_budget(budget, sorted(_models(settings)))
         super().__init__(name, AgentKind.TEAM, settings.checked(), store, description)

@@ -12,7 +12,7 @@ from headwater.agents.journal import LogJournal
 from headwater.agents.output import ask_for_output
 from headwater.agents.parts import RunPlan, config_of, context_of, driver_config, run_config, system_of
 from headwater.agents.session import OpenSession
-from headwater.agents.settings import Seat, Settings
+from headwater.agents.settings import Seat, Settings, TeamSettings
 from headwater.agents.silent import has_model
 from headwater.chat.history import window
 from headwater.chat.profile import Profile
@@ -21,8 +21,6 @@ from headwater.core.outbox import RunConfig
 from headwater.core.round import Numbering
 from headwater.core.run import RunMachine
 from headwater.core.signals import Recover, Start, StartMember
-from headwater.core.team.machine import TeamMachine
-from headwater.core.team.recall import recall
 from headwater.core.team.record import TeamConfig, Tree
 from headwater.core.team.routing import Member
 from headwater.drive.driver import Driver
@@ -52,21 +50,22 @@ def tree_driver(
 
 def _machine(plan: RunPlan, config: RunConfig, numbering: Numbering, tree: Tree | None) -> Machine:
     run_id = config.origin.run_id
-    history = tuple(message for message in config.prefix if not isinstance(message, SystemMessage))
-    team = team_config(plan.settings, history)
-    if team is None:
+    if plan.settings.team is None:
         return RunMachine(config, numbering, tree.runs.get(run_id) if tree is not None else None)
+    # Who has no team need not load what makes one.
+    from headwater.core.team.machine import TeamMachine
+    from headwater.core.team.recall import recall
+
+    history = tuple(message for message in config.prefix if not isinstance(message, SystemMessage))
+    team = team_config(plan.settings, plan.settings.team, history)
     if tree is None or run_id not in tree.teams:
         return TeamMachine(config, team, numbering)
     finder = partial(recall, tree, run_id, team)
     return TeamMachine(config, team, numbering, tree.teams[run_id], past=tree.inside(run_id), recall=finder)
 
 
-def team_config(settings: Settings, history: tuple[Message, ...] = ()) -> TeamConfig | None:
-    """What the machine of a team is made of; None for an agent that is none."""
-    team = settings.team
-    if team is None:
-        return None
+def team_config(settings: Settings, team: TeamSettings, history: tuple[Message, ...] = ()) -> TeamConfig:
+    """What the machine of a team is made of."""
     profile: object = getattr(settings.model, "profile", None)
     return TeamConfig(
         members=tuple(Member(seat.name, seat.description, seat.kind) for seat in team.members),
