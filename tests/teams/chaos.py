@@ -16,6 +16,7 @@ import headwater as hw
 from headwater.agents.base import Agent
 from headwater.chat.events import CallArguments, CallName, CallOpen, Finish, ModelEvent, TextDelta, UsageSeen
 from headwater.chat.request import ModelRequest, ToolSpec
+from headwater.core.budget import Budget
 from headwater.errors import model_error
 from headwater.events import FinishReason
 from headwater.messages import Usage
@@ -173,6 +174,8 @@ def _team(rng: random.Random, seed: int, name: str, depth: int, ledger: Ledger, 
         else:
             model = ChaosModel(seed, one)
             tools = rng.sample(ledger.tools(), rng.randrange(0, 5))
+            if rng.random() < 0.2:
+                tools.append(_helper(rng, seed, f"{one}_helper", depth, ledger).as_tool("ask_helper", "Asks a helper."))
             on_reject: Any = rng.choice(["continue", "continue", "end"])
             members.append(
                 hw.ReActAgent(
@@ -194,8 +197,18 @@ def _team(rng: random.Random, seed: int, name: str, depth: int, ledger: Ledger, 
         on_failure=policy,
         max_steps=rng.choice([3, 12, 25]),
         shares_history=rng.random() < 0.3,
+        budget=rng.choice([None, None, None, Budget(rounds=4), Budget(tool_calls=2), Budget(tokens=40)]),
         retry=NO_RETRY,
         **settings,
+    )
+
+
+def _helper(rng: random.Random, seed: int, name: str, depth: int, ledger: Ledger) -> Agent[Any]:
+    """An agent that another one calls, perhaps a team."""
+    if depth > 1 and rng.random() < 0.3:
+        return _team(rng, seed, name, depth - 1, ledger)
+    return hw.ReActAgent(
+        name=name, model=ChaosModel(seed, name), tools=ledger.tools()[:3], max_rounds=2, retry=NO_RETRY
     )
 
 

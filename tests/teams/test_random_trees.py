@@ -87,7 +87,7 @@ class Life:
         end, told = await read(stream, self.rng, self.stop())
         end, more = await self.go_on(run_id, end)
         log = await self.store.read(run_id)
-        assert log == [*told, *more]
+        assert log == [*told, *more] or end.outcome is hw.Outcome.REJECTED
         self.judge(log, end)
         return log
 
@@ -100,6 +100,13 @@ class Life:
             check_events(await self.store.read(run_id))
             waiting = end.response.pending
             assert waiting
+            if self.session and rng.random() < 0.1:
+                # A new prompt dismisses what waits, anywhere in the tree.
+                await read(self.agent().stream("Find law.", session=self.session), rng, 0)
+                last = (await self.store.read(run_id))[-1]
+                assert isinstance(last, hw.RunEndEvent)
+                assert last.outcome is hw.Outcome.REJECTED
+                return last, []
             decisions = [decision_of(rng, task) for task in rng.sample(waiting, rng.randint(1, len(waiting)))]
             resumed = self.agent().resume_stream(decisions, run_id=run_id)
             end, seen = await read(resumed, rng, self.stop())
