@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import headwater as hw
 from headwater.core.decisions import Approve, Decision, Reject, Respond, Skip
 from headwater.core.team.record import Tree
-from headwater.events import HITLDecidedEvent, ToolCallEndEvent, ToolCallStartEvent, ToolStatus
+from headwater.events import HITLDecidedEvent, NodeStartEvent, ToolCallEndEvent, ToolCallStartEvent, ToolStatus, tree
 from headwater.store.base import Store
 from headwater.store.memory import MemoryStore
 from headwater.store.sqlite import SQLiteStore
@@ -134,6 +134,18 @@ class Life:
 
     def judge(self, log: list[hw.AgentEvent], end: hw.RunEndEvent) -> None:
         check_events(log)
+        whole = tree(self.rng.sample(log, len(log)))
+        for event in log:
+            one = whole.find(event.origin.run_id)
+            assert one is not None
+            assert event in one.events
+            if isinstance(event, NodeStartEvent):
+                member = whole.find(event.member_run_id)
+                assert member is None or member in one.inner
+                assert member is None or member.origin.path == (*event.origin.path, event.member)
+        assert {run.run_id for run in whole.inner} == {
+            event.origin.run_id for event in log if event.origin.parent_run_id == whole.run_id
+        }
         Tree(log)
         twice = [one for one, times in Counter(self.ledger.ran).items() if times > 1]
         assert not twice, f"an effect happened twice: {twice}"
