@@ -432,10 +432,10 @@ def test_a_log_that_ends_after_a_refused_call_says_that_the_run_is_over() -> Non
     sim = simulate([[*call(0, "write", args(1)), *call(1, "write", args(2)), *finish()]], Budget(tool_calls=1))
     sim.run()
     refused = next(n for n, e in enumerate(sim.events) if isinstance(e, ToolCallEndEvent) and not e.executed)
-    stopped = rebuild(sim.events[: refused + 1]).spent.stopped
+    stopped = rebuild(sim.events[: refused + 1]).stopped
     assert stopped is not None
     assert stopped.kind == "budget_tool_calls"
-    assert rebuild(sim.events[:refused]).spent.stopped is None
+    assert rebuild(sim.events[:refused]).stopped is None
 
 
 def test_a_tree_of_runs_spends_together() -> None:

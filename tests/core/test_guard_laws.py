@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headwater.core.budget import STOPS, Budget, Spent
 from headwater.core.loops import LoopGuard
 from headwater.core.policy import Limits, Retry
-from headwater.core.record import rebuild
+from headwater.core.record import RunRecord, rebuild
 from headwater.core.round import Numbering
 from headwater.core.run import RunMachine
 from headwater.core.signals import Cancel, Deadline, Recover, Resume
@@ -55,7 +55,7 @@ def check_guarded(sim: Simulation, budget: Budget, *, recovered: bool = False) -
     record = sim.machine.record
     assert rebuild(e for e in sim.events if e.type not in ("reason.delta", "reason.call")).spent == record.spent
     refused = {(e.call_id, e.attempt) for e in sim.events if isinstance(e, ToolCallEndEvent) and not e.executed}
-    spent, cost = Spent(), 0.0
+    spent, cost, so_far = Spent(), 0.0, RunRecord()
     for event in sim.events:
         begun = isinstance(event, ReasonStartEvent) or (
             isinstance(event, ToolCallStartEvent) and (event.call_id, event.attempt) not in refused
@@ -64,8 +64,9 @@ def check_guarded(sim: Simulation, budget: Budget, *, recovered: bool = False) -
             assert budget.tokens is None or spent.tokens < budget.tokens
             assert budget.seconds is None or spent.elapsed(event.ts) < budget.seconds
             assert budget.money is None or cost < budget.money
-            assert spent.stopped is None
+            assert so_far.stopped is None
         spent = spent.after(event)
+        so_far.apply(event)
         cost = sum(budget.cost(c.model, c.usage) or 0.0 for c in spent.charges)
     assert budget.rounds is None or spent.rounds <= budget.rounds
     assert budget.tool_calls is None or spent.tool_calls <= budget.tool_calls
@@ -73,7 +74,7 @@ def check_guarded(sim: Simulation, budget: Budget, *, recovered: bool = False) -
         assert spent.tool_calls == len(sim.started)
     if end.error is not None and end.error.kind in STOPS:
         assert end.outcome is Outcome.LIMIT
-    if record.spent.stopped is not None:
+    if record.stopped is not None:
         assert end.outcome in (Outcome.LIMIT, Outcome.CANCELLED)
 
 
@@ -125,7 +126,7 @@ def test_a_run_whose_process_died_anywhere_keeps_its_budget_when_it_goes_on(
     log = sim.events[: written[cut % len(written)]]
     if isinstance(log[-1], RunEndEvent):
         return
-    stopped = rebuild(log).spent.stopped
+    stopped = rebuild(log).stopped
     for signal in (Recover(), Resume(())):
         sim.events, sim.jobs = log, []
         sim.now += 1000

@@ -126,6 +126,22 @@ STOPS = frozenset({"budget_tokens", "budget_rounds", "budget_tool_calls", "budge
 """Kinds of errors with which guards end a run. Once one stands in the events, the run goes on no further."""
 
 
+COUNTED = frozenset(
+    {
+        RunStartEvent,
+        RunEndEvent,
+        ContextSizeEvent,
+        ContextSummaryEvent,
+        ReasonStartEvent,
+        ReasonDiscardEvent,
+        ReasonEndEvent,
+        ToolCallStartEvent,
+        ToolCallEndEvent,
+    }
+)
+"""Events after which something else has been spent."""
+
+
 class Charge(msgspec.Struct, frozen=True):
     """One model turn, or a discarded attempt of one, that has to be paid."""
 
@@ -134,13 +150,12 @@ class Charge(msgspec.Struct, frozen=True):
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What has been spent according to the events so far. `stopped` is why a guard has begun to end the run."""
+    """What has been spent according to the events so far."""
 
     tokens: int = 0
     rounds: int = 0
     tool_calls: int = 0
     charges: tuple[Charge, ...] = ()
-    stopped: ErrorInfo | None = None
     seconds: float = 0.0
     """Of segments that are over."""
     began: float | None = None
@@ -182,16 +197,14 @@ class Spent(msgspec.Struct, frozen=True):
                 return replace(self, rounds=self.rounds + (attempt == 1), model=model)
             case ReasonDiscardEvent(usage=usage):
                 return self._charged(usage) if usage is not None else self
-            case ReasonEndEvent(usage=usage, message=message, error=error):
-                spent = self._charged(self.estimated(message) if usage is None else usage)
-                return spent if error is None else spent._told(error)
+            case ReasonEndEvent(usage=usage, message=message):
+                return self._charged(self.estimated(message) if usage is None else usage)
             case ToolCallStartEvent():
                 return replace(self, tool_calls=self.tool_calls + 1)
             case ToolCallEndEvent(status=ToolStatus.SUSPENDED):
                 return replace(self, tool_calls=self.tool_calls - 1)  # it counts when it comes to its result
-            case ToolCallEndEvent(executed=False, error=error):
-                spent = replace(self, tool_calls=self.tool_calls - 1)
-                return spent if error is None else spent._told(error)
+            case ToolCallEndEvent(executed=False):
+                return replace(self, tool_calls=self.tool_calls - 1)
             case _:
                 return self
 
@@ -210,11 +223,6 @@ class Spent(msgspec.Struct, frozen=True):
         tokens = usage.total_tokens or usage.input_tokens + usage.output_tokens
         charges = (*self.charges, Charge(self.model, usage))
         return msgspec.structs.replace(self, tokens=self.tokens + tokens, charges=charges)
-
-    def _told(self, error: ErrorInfo) -> Spent:
-        if self.stopped is not None or error.kind not in STOPS:
-            return self
-        return msgspec.structs.replace(self, stopped=error)
 
 
 def unpriced(budget: Budget, models: Sequence[str]) -> list[str]:

@@ -41,8 +41,8 @@ class Guards:
     def judge(self, step: NextStep, now: float) -> Stop | None:
         """Why the run ends instead of taking its next step; None: it may."""
         record = self._record
-        if record.spent.stopped is not None:
-            return Stop(Outcome.LIMIT, record.spent.stopped)
+        if record.stopped is not None:
+            return Stop(Outcome.LIMIT, record.stopped)
         match step:
             case AskModel(round=number):
                 return self.before_request(now, new_round=number != record.round)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from headwater.core.answer import AGAIN, PLAN_UNFINISHED, OutputRule, Unfit, judge_answer, judge_message
-from headwater.core.budget import Spent
+from headwater.core.budget import COUNTED, STOPS, Spent
 from headwater.core.context.fold import ContextFold
 from headwater.core.hooks.values import INPUT_REFUSED, OUTPUT_REFUSED
 from headwater.core.plan import Plan
@@ -72,7 +72,11 @@ class RunRecord:
         """What the run added to the conversation, its input first."""
         self.round = 0
         self.usage = Usage()
-        self.spent = Spent()
+        self.stopped: ErrorInfo | None = None
+        """Why a guard has begun to end the run."""
+        self._spent = Spent()
+        self._unspent: list[AgentEvent] = []
+        """What is not folded into it yet: without a budget nobody asks."""
         self.latest = 0.0
         """When the last event happened (Unix seconds)."""
         self.turns = 0
@@ -123,10 +127,20 @@ class RunRecord:
         """The calls of the round that no action has brought to a result, in call order."""
         return tuple(part for call_id, part in self.calls.items() if call_id not in self._acted)
 
+    @property
+    def spent(self) -> Spent:
+        """What the run has spent so far."""
+        if self._unspent:
+            for event in self._unspent:
+                self._spent = self._spent.after(event)
+            self._unspent.clear()
+        return self._spent
+
     def apply(self, event: AgentEvent) -> None:
         """Take the next event of this run; events of other runs must not be given."""
         self.latest = event.ts
-        self.spent = self.spent.after(event)
+        if type(event) in COUNTED:
+            self._unspent.append(event)
         match event:
             case RunStartEvent(input=messages, plan=steps, plan_index=index):
                 self.context.apply(event)
@@ -162,6 +176,7 @@ class RunRecord:
                 self.running.add(call_id)
                 self.ends.pop(call_id, None)
             case ToolCallEndEvent(call_id=call_id):
+                self._note_stop(event.error if not event.executed else None)
                 self.running.discard(call_id)
                 self.waiting.apply(event)
                 if event.status is not ToolStatus.SUSPENDED:  # which is no result: there will be another attempt
@@ -197,7 +212,12 @@ class RunRecord:
             case _:
                 pass
 
+    def _note_stop(self, error: ErrorInfo | None) -> None:
+        if self.stopped is None and error is not None and error.kind in STOPS:
+            self.stopped = error
+
     def _end_turn(self, event: ReasonEndEvent) -> None:
+        self._note_stop(event.error)
         self.is_reasoning = False
         self.last_turn = event
         self.turns += 1

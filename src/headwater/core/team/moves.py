@@ -164,7 +164,7 @@ class Moves:
         """Whether another run of a member or turn of the supervisor may begin; if not, the team ends."""
         if self._ends.is_ending:
             return False
-        most, stopped = self._team.max_steps, self._record.run.spent.stopped
+        most, stopped = self._team.max_steps, self._record.run.stopped
         stop = self._guards.before_request(self._out.now, new_round=True)
         if stopped is not None:
             stop = Stop(Outcome.LIMIT, stopped)
