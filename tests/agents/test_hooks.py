@@ -661,6 +661,30 @@ def test_a_hook_that_ignores_its_cancellation_does_not_hold_the_run() -> None:
     run(main)
 
 
+def test_a_result_that_comes_after_a_cancel_is_not_given_out_unseen() -> None:
+    async def main() -> None:
+        log: list[str] = []
+        reached = asyncio.Event()
+
+        @hw.tool
+        async def stubborn() -> str:
+            """Finish all the same."""
+            reached.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return "secret"
+            return ""
+
+        model = ScriptedModel([[call("stubborn")]])
+        stream = hw.ReActAgent(model=model, tools=[stubborn], hooks=[Told("a", log)]).stream("Go.")
+        events = await cancelled_at(stream, reached)
+        assert "secret" not in ends(events)["r1c1"].text
+        assert not any("after_tool" in line for line in log)
+
+    run(main)
+
+
 def test_a_hook_cancelled_by_somebody_else_is_the_runs_error() -> None:
     async def main() -> None:
         class Cancels:
