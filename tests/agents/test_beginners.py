@@ -209,6 +209,11 @@ def test_request_options_of_another_type_are_refused(setting: str, value: Any) -
         (add, r"tools is a list: tools=\[add\]"),
         (hw.tool(add), r"tools is a list: tools=\[add\]"),
         ([add(1, 2)], "not 3: pass the function itself, without calling it"),
+        ([hw.SimpleAgent("scout", model=ScriptedModel([]))], r"with as_tool\(\): tools=\[scout\.as_tool\(\)\]"),
+        (
+            [hw.SimpleAgent(name, model=ScriptedModel([])).as_tool("ask") for name in ("ann", "bob")],
+            "the agent 'ann' and the agent 'bob'; give one of them another name",
+        ),
         (None, "tools must be a list of functions or Tool objects, not None"),
         ("add", "tools must be a list"),
     ],
@@ -226,6 +231,13 @@ def task() -> HITLTask:
 def test_decisions_that_are_no_list_of_decisions_are_refused(decisions: Any) -> None:
     with pytest.raises(hw.UsageError, match="decisions must be a list of Approve, Reject, Skip, Respond or Always"):
         agent_of().resume(decisions, session="s")
+
+
+@pytest.mark.parametrize("decide", [hw.Approve, hw.Reject, hw.Skip, hw.Respond, hw.Always])
+def test_a_decision_that_is_given_the_task_in_place_of_its_id_says_so(decide: Any) -> None:
+    kind = decide.__name__
+    with pytest.raises(hw.UsageError, match=rf"{kind}\(task\.call_id\), not {kind}\(HITLTask"):
+        agent_of().resume([decide(task())], session="s")
 
 
 def test_an_unknown_keyword_is_answered_with_the_nearest_known_one_and_all_of_them() -> None:

@@ -742,6 +742,7 @@ class OneTool:
     [
         (LogHook(), r"hooks must be a list of objects with hook methods, such as \[LogHook\(...\)\]"),
         ([object()], "is no hook: it has none of the methods before_model, after_model"),
+        ([str.upper], "is no hook.*A function becomes one by input_guard, output_guard or tool_guard"),
         ([LogHook], r"A hook is an object, not a class: LogHook\(...\)"),
         ([Misspelt()], "'before_modell', which nobody calls: 'before_model' is meant"),
         ([AsyncObserver()], "on_event of the hook AsyncObserver must be a plain function"),

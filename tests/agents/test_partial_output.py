@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import headwater as hw
 from headwater.chat.profile import OutputMode
 from headwater.errors import InvalidOutput
+from headwater.teams import Sequential, TeamAgent
 from headwater.testing import ScriptedModel, call, say
 from headwater.tools.output import Output
 from tests.agents.outputs import Invoice, Line, Movie, Point
@@ -112,3 +113,9 @@ def test_every_beginning_of_an_answer_validates_or_waits_and_lines_are_never_hal
     whole = INVOICE.partial(text)
     assert whole is not None
     assert whole[1] == invoice
+
+
+def test_a_teams_value_is_there_once_it_is_known() -> None:
+    writer = hw.SimpleAgent("writer", model=ScriptedModel([json.dumps(GOOD)]))
+    with TeamAgent("desk", [writer], Sequential(), output_type=Invoice).stream("Write it.") as stream:
+        assert list(stream.partial()) == [STEPS[-1]]

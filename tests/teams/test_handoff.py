@@ -155,6 +155,16 @@ def test_a_team_that_cannot_work_is_refused(protocol: Handoff, why: str) -> None
         protocol.check((*MEMBERS, Member("poet", kind=AgentKind.SIMPLE)), has_supervisor=False)
 
 
+def test_a_team_in_which_only_the_first_would_ever_work_is_refused() -> None:
+    poet = Member("poet", kind=AgentKind.SIMPLE)
+    with pytest.raises(UsageError, match="'poet' begins and is no ReActAgent"):
+        Handoff(start="poet").check((*MEMBERS, poet), has_supervisor=False)
+    with pytest.raises(UsageError, match="'poet' begins and is no ReActAgent"):
+        Handoff().check((poet, *MEMBERS), has_supervisor=False)
+    Handoff().check((poet,), has_supervisor=False)
+    Handoff(start="desk").check((poet, *MEMBERS), has_supervisor=False)
+
+
 STEPS = st.lists(
     st.sampled_from([to("billing"), to("repairs", "x"), Says("Done."), Says(""), Fails()])
     | st.builds(

@@ -96,6 +96,8 @@ def toolset_of(tools: object, timeout: float | None) -> Toolset:
         raise UsageError(f"tools must be a list of functions or Tool objects, not {tools!r}.")
     items = list(cast("Iterable[Any]", tools))
     for item in items:
+        if callable(getattr(item, "as_tool", None)):
+            raise UsageError(f"An agent becomes a tool with as_tool(): tools=[{_name(item)}.as_tool()].")
         if not isinstance(item, Tool) and not callable(item):
             raise UsageError(
                 f"A tool is a function or a Tool, not {item!r}: pass the function itself, without calling it."

@@ -80,8 +80,17 @@ def check_decisions(decisions: object) -> tuple[Decision, ...]:
         items = cast("Sequence[object]", decisions)
         good = [item for item in items if isinstance(item, Decision)]
         if len(good) == len(items):
+            _check_ids(good)
             return tuple(good)
     raise UsageError(f"decisions must be a list of Approve, Reject, Skip, Respond or Always, not {decisions!r}.")
+
+
+def _check_ids(decisions: Sequence[Decision]) -> None:
+    for one in decisions:
+        call_id = cast("object", one.call_id)
+        if not isinstance(call_id, str):
+            kind = type(one).__name__
+            raise UsageError(f"{kind} names its call: {kind}(task.call_id), not {kind}({call_id!r}).")
 
 
 class Allowed(msgspec.Struct, frozen=True, omit_defaults=True):

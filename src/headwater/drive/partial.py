@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from headwater.core.answer import OutputRule
 from headwater.events import (
     AgentEvent,
@@ -13,6 +15,7 @@ from headwater.events import (
     ReasonDiscardEvent,
     ReasonEndEvent,
     ReasonStartEvent,
+    RunEndEvent,
     ToolArgsDeltaEvent,
 )
 from headwater.messages import AssistantMessage
@@ -51,6 +54,10 @@ class PartialOutput:
                 self._text = ""
                 self._calls = {}
                 return []
+            case RunEndEvent(response=response) if response.output not in (None, self._data):
+                # That of a team comes from its protocol: no turn of its own has it.
+                answer = self._rule.output.judge_text(msgspec.json.encode(response.output).decode())
+                return self._new(answer.json, answer.value) if isinstance(answer, Valid) else []
             case _:
                 return []
 

@@ -27,8 +27,8 @@ class Toolset:
             first = self._tools.get(made.name)
             if first is not None:
                 raise UsageError(
-                    f"Two tools are named {made.name!r}: {where(first.function)} and {where(made.function)}; give one "
-                    'of them another name, `@tool(name="...")`'
+                    f"Two tools are named {made.name!r}: {_source(first)} and {_source(made)}; give one "
+                    'of them another name, `@tool(name="...")` or `agent.as_tool("...")`'
                 )
             _ = made.parameters  # what was put off at its definition fails here, not in the middle of a run
             if made.ask_first and not made.may_ask:
@@ -54,3 +54,7 @@ class Toolset:
 
     def __contains__(self, name: object) -> bool:
         return name in self._tools
+
+
+def _source(made: Tool[..., Any]) -> str:
+    return where(made.function) if made.agent is None else f"the agent {made.agent.name!r}"

@@ -132,7 +132,8 @@ def _check(hook: object) -> None:
                 f"The hook {_name(hook)} has a method {name!r}, which nobody calls: {close[0]!r} is meant?"
             )
     if not known:
-        raise UsageError(f"{hook!r} is no hook: it has none of the methods {', '.join(METHODS)}.")
+        hint = " A function becomes one by input_guard, output_guard or tool_guard." if inspect.isroutine(hook) else ""
+        raise UsageError(f"{hook!r} is no hook: it has none of the methods {', '.join(METHODS)}.{hint}")
     if isinstance(getattr(hook, "only_tools", None), str):
         raise UsageError(f"only_tools of the hook {_name(hook)} must be several names of tools.")
     for name in _SYNC:

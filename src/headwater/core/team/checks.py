@@ -11,6 +11,7 @@ from typing import Any, TypeGuard, TypeVar, cast
 
 from headwater.core.team.routing import Member
 from headwater.errors import UsageError
+from headwater.messages import Message
 
 T = TypeVar("T")
 
@@ -94,6 +95,20 @@ def is_texts(value: object, *, empty: bool = False) -> TypeGuard[Sequence[str]]:
         return False
     items = cast("Sequence[object]", value)
     return (empty or len(items) > 0) and all(isinstance(item, str) and item.strip() for item in items)
+
+
+def check_messages(role: str, value: object) -> None:
+    """Raise unless it is a sequence of messages."""
+    if not isinstance(value, tuple | list) or not all(
+        isinstance(item, Message) for item in cast("Sequence[object]", value)
+    ):
+        raise UsageError(f"{role} must be messages, such as state.task or brief(...), not {value!r}")
+
+
+def check_text(role: str, value: object) -> None:
+    """Raise unless it is text."""
+    if not isinstance(value, str):
+        raise UsageError(f"{role} must be text, not {value!r}")
 
 
 def mapping(role: str, value: object) -> Mapping[object, object]:

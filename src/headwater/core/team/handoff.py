@@ -104,6 +104,12 @@ class Handoff(msgspec.Struct, frozen=True):
             raise UsageError(f"Handoff: max_handoffs must be a whole number of 0 or more, not {self.max_handoffs!r}.")
         if self.start is not None and self.start not in names:
             raise UsageError(_stranger("start is", self.start, names))
+        first = next(member for member in members if self.start in (None, member.name))
+        if self.passes is None and len(members) > 1 and first.kind is not AgentKind.REACT:
+            raise UsageError(
+                f"Handoff: {first.name!r} begins and is no ReActAgent, so it has no tools to pass the conversation on, "
+                "and nobody else would ever work. Make it one, or begin with another member: start=..."
+            )
         for source, targets in (self.passes or {}).items():
             if source not in names:
                 raise UsageError(_stranger("passes has", source, names))

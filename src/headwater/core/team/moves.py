@@ -10,6 +10,7 @@ from headwater.core.outbox import Outbox
 from headwater.core.signals import Cancel
 from headwater.core.team.asking import Asking
 from headwater.core.team.calls import SupervisorCalls
+from headwater.core.team.checks import check_messages, check_text
 from headwater.core.team.nodes import Nodes
 from headwater.core.team.record import TeamConfig, TeamRecord
 from headwater.core.team.routing import (
@@ -116,14 +117,15 @@ class Moves:
         out = self._out
         match move:
             case RunMembers(assignments=assignments):
-                if not assignments:
-                    raise UsageError("RunMembers has no assignments")
+                _check_assignments(assignments)
                 for assignment in assignments:
                     self._nodes.check(assignment)
                 for assignment in assignments:
                     self._run(assignment)
             case HandOff(source=source, assignment=assignment, memo=memo):
+                _check_assignments((assignment,))
                 self._nodes.check(assignment)
+                check_text("HandOff.memo", memo)
                 if self.may_begin():
                     out.emit(HandoffEvent(*out.head(), source, assignment.member, memo))
                     self._run(assignment)
@@ -131,8 +133,10 @@ class Moves:
                 self._consult(move)
             case AnswerCall(call_id=call_id, text=text, is_error=is_error):
                 self._calls.check(call_id)
+                check_text("AnswerCall.text", text)
                 self._calls.answer(call_id, text, is_error=is_error)
             case Note(name=name, data=data):
+                check_text("Note.name", name)
                 out.emit(CustomEvent(*out.head(), f"{TEAM_NOTES}{name}", json_snapshot(data, "What is noted")))
             case StopNodes(node_ids=node_ids):
                 for node in self._record.open_nodes:
@@ -140,6 +144,7 @@ class Moves:
                         self._stopping.add(node.run_id)
                         self._nodes.stop(node, Cancel("the team goes on without it"))
             case Finish():
+                check_text("Finish.text", move.text)
                 self._ends.finish(move)
             case _:
                 raise UsageError(f"it says {move!r}, which is no move")
@@ -147,6 +152,7 @@ class Moves:
     def _consult(self, move: AskSupervisor) -> None:
         if not self._team.has_supervisor:
             raise UsageError("it asks the team's supervisor, and the team has none: pass model=...")
+        check_messages("AskSupervisor.input", move.input)
         if self._asking.is_open:
             raise UsageError("it asks the supervisor while that takes a turn")
         if self._record.open_calls:
@@ -174,3 +180,12 @@ class Moves:
         if stop is not None:
             self._ends.limit(stop)
         return stop is None
+
+
+def _check_assignments(assignments: object) -> None:
+    """Raise unless it is one or more assignments."""
+    items = cast("tuple[object, ...]", assignments) if isinstance(assignments, tuple | list) else (None,)
+    if not items:
+        raise UsageError("RunMembers has no assignments")
+    if not all(isinstance(item, Assignment) for item in items):
+        raise UsageError(f"a member's work must be Assignment(member, input), not {assignments!r}")

@@ -13,6 +13,7 @@ from headwater.core.record import RunRecord
 from headwater.core.signals import Cancel, Deadline, Dismiss, Recover, Resume, Start, StartMember, StopMember
 from headwater.core.team.briefs import answer_text
 from headwater.core.team.calls import SupervisorCalls
+from headwater.core.team.checks import check_messages
 from headwater.core.team.record import Node, TeamConfig, TeamRecord
 from headwater.core.team.routing import Assignment, Note, TeamTool, ToolAnswer
 from headwater.errors import ErrorInfo, ToolArgumentsError, UsageError
@@ -58,6 +59,8 @@ class Nodes:
         """Raise `UsageError` for work that cannot be given out."""
         if assignment.member not in self._names:
             raise UsageError(f"there is no member {assignment.member!r}, only {', '.join(sorted(self._names))}")
+        check_messages("Assignment.input", assignment.input)
+        check_messages("Assignment.history", assignment.history)
         if assignment.call_id:
             self._calls.check(assignment.call_id)
 
