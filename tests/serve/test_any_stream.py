@@ -27,11 +27,13 @@ from headwater.events import (
     RunStartEvent,
 )
 from headwater.serve.agui import COMPAT, COMPAT_SUBAGENTS, MODERN, AguiStream
+from headwater.serve.openai import ChatOptions, ChatStream
 from headwater.serve.vercel import VERSIONS, VercelStream
 from headwater.testing import ScriptedModel, check_events
 from headwater.testing.scripted import Item, call, fail, refuse, say, think
 from tests.core.test_laws import retries, simulate
 from tests.serve import agui_rules, vercel_rules
+from tests.serve.openai_rules import chat_breaches
 from tests.serve.record_golden import read, segments
 
 
@@ -50,6 +52,24 @@ def check(events: Sequence[AgentEvent], end: int | None = None) -> None:
         if end is not None:
             out += ui.cut("The server is going down.")
         assert vercel_rules.breaches(out, major) == []
+    for part in segments(fed) or [fed]:
+        cut = end is not None and not ends(part)
+        assert chat_breaches(chatted(part, ChatStream(LIVE, ""), cut=cut)) == []
+        assert chat_breaches(chatted(part, ChatStream(HELD, "", usage=True), cut=cut), usage=True) == []
+
+
+LIVE = ChatOptions(tools="text", approvals="text")
+HELD = ChatOptions("think_tags", final_only=True)
+
+
+def ends(part: Sequence[AgentEvent]) -> bool:
+    """Whether the root's `run.end` is there."""
+    return any(isinstance(e, RunEndEvent) and e.origin.run_id == e.origin.root_run_id for e in part)
+
+
+def chatted(part: Sequence[AgentEvent], stream: ChatStream, *, cut: bool) -> list[dict[str, Any]]:
+    out = [one for event in part for one in stream.feed(event)]
+    return out + (stream.cut("shutdown", "The server is going down.") if cut else [])
 
 
 cuts = st.one_of(st.none(), st.integers(0, 60))
@@ -190,3 +210,5 @@ def test_any_course_of_approvals_leaves_every_adapter_closed_and_legal(
         for major, version in VERSIONS.items():
             ui = VercelStream(version)
             assert vercel_rules.breaches([one for e in part for one in ui.feed(e)], major) == []
+        assert chat_breaches(chatted(part, ChatStream(LIVE, ""), cut=False)) == []
+        assert chat_breaches(chatted(part, ChatStream(HELD, ""), cut=False)) == []

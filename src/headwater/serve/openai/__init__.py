@@ -1,0 +1,12 @@
+"""OpenAI's API: agents as models, for chat interfaces and for OpenAI's client libraries.
+
+    app = create_app([agent], adapters=[openai()])
+
+A client's base URL is `http://.../v1`, its API key the server's token, its model the agent's name.
+"""
+
+from headwater.serve.openai.adapter import openai
+from headwater.serve.openai.chat import ChatStream
+from headwater.serve.openai.options import ChatOptions
+
+__all__ = ["ChatOptions", "ChatStream", "openai"]
