@@ -30,7 +30,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "local": PURE | {"drive"},  # the embedded model is an endpoint like others, read by the same client
     "store": VALUES,
     **dict.fromkeys(FACADES, BELOW_SERVE),
-    "serve": BELOW_SERVE,
+    "api": PURE,
+    "client": PURE | {"api", "drive"},
+    "serve": BELOW_SERVE | {"api"},
 }
 """What a package may import besides itself. The others (`cli`, `testing`, `web`, the root) may import all."""
 

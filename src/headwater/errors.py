@@ -13,6 +13,8 @@ edge (HTTP, database, user code) and nowhere else.
     |- ToolArgumentsError    arguments do not fit a tool's schema
     |- UnknownRun            the store has no such run
     |- DecisionError         a decision about a waiting call may not stand; nothing was changed
+    |- ServerError           a headwater server refused a client's request, or could not be reached
+    |  `- StreamBroken       the stream of a run's events ended without the run's end, or has a gap
     `- RunError              a run ended `failed` or `cancelled`; `.run_end` is its last event
        |- ModelError         the model endpoint failed
        |  |- ModelHTTPError         it refused the request (status, code)
@@ -113,10 +115,11 @@ class Compacted(StoreError):
     `kept_after` is the oldest number after which the log can be read.
     """
 
-    def __init__(self, run_id: str, after: int, kept_after: int) -> None:
+    def __init__(
+        self, run_id: str, after: int, kept_after: int, advice: str = "take snapshot() and go on after its number"
+    ) -> None:
         super().__init__(
-            f"The log of run {run_id!r} is kept event by event only after {kept_after}, not after {after}: "
-            "take snapshot() and go on after its number"
+            f"The log of run {run_id!r} is kept event by event only after {kept_after}, not after {after}: {advice}"
         )
         self.kept_after = kept_after
 
@@ -145,6 +148,38 @@ class DecisionError(HeadwaterError):
     def __init__(self, message: str, *, kind: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class ServerError(HeadwaterError):
+    """A headwater server refused a client's request, or could not be reached.
+
+    `status` is the HTTP status (0: there was no answer), `code` the server's word for it, or `unreachable`,
+    `connection_lost`, `idle_timeout`, `not_headwater`; `retryable` says whether the same request may succeed later,
+    `retry_after` the seconds the server asked for.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        code: str = "",
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+
+class StreamBroken(ServerError):
+    """The stream of a run's events ended without the run's end, or does not hold together.
+
+    Nothing that was read before is wrong: what comes next is read with `client.events(run_id, after=...)`. Codes:
+    `no_end`, `gap`, `unreadable`, and those of `ServerError` where the connection could not be had again.
+    """
 
 
 class RunError(HeadwaterError):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from headwater.errors import Compacted
 from headwater.events import AgentEvent
+from headwater.events.numbers import first_number
 from headwater.store import MemoryStore, Retention, SQLiteStore, Store
-from headwater.store.fence import first_number
 from headwater.store.joining import MAX_TEXT, merge, rest_of
 from tests.store.samples import run
 from tests.store.streams import Said, content, events_of, said, side_by_side

@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias
 
 from headwater.errors import Compacted, HeadwaterError
 from headwater.events import AgentEvent, Outcome, RunEndEvent, encode_event
+from headwater.events.numbers import first_number
 from headwater.store.base import Store
-from headwater.store.fence import first_number
 from headwater.store.joining import merge
 
 PAGE = 256

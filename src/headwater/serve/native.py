@@ -1,4 +1,4 @@
-"""The native API: begin, read, decide, cancel. Its shapes are structs, which `/openapi.json` is made of as well."""
+"""The native API: begin, read, decide, cancel. Its shapes are those of `headwater.api`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from headwater.agents.view import load_session
-from headwater.core.decisions import Decision
-from headwater.events import HITLTask, Outcome, RunEndEvent
+from headwater.api import (
+    ActiveRun,
+    AgentList,
+    AgentView,
+    Begun,
+    Cancelling,
+    Decisions,
+    NewRun,
+    RunView,
+    SessionView,
+)
 from headwater.events import Response as Answer
+from headwater.events import RunEndEvent
 from headwater.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, user
 from headwater.serve.problems import Refused, not_found
 from headwater.serve.requests import after_of, hub_of, policy_of, principal_of, read_json
@@ -26,100 +36,10 @@ INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 """Blobs that a page may show; all others are downloads."""
 
 
-class NewRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A run to begin: with a `prompt`, or with `messages` (user, assistant and tool; instructions are the server's).
-
-    With a `session` these are added to it, without one they are the whole conversation. `agent` is the first one if it
-    is left out. `on_disconnect` says what becomes of the run when its last reader leaves: `cancel`, `detach`, or so
-    many seconds later. `settings` are those of the agent that the server lets clients change.
-    """
-
-    agent: str = ""
-    prompt: str | None = None
-    messages: tuple[Message, ...] = ()
-    session: str | None = None
-    on_disconnect: str | float | None = None
-    settings: dict[str, Any] = {}
-
-
-class Begun(msgspec.Struct, frozen=True):
-    """A run that goes on: where to read it, and from which number on what is new begins."""
-
-    run_id: str
-    agent: str
-    session: str | None
-    events: str
-    after: int = 0
-
-
-class Decisions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a person decides about calls that wait: about some of them or all."""
-
-    decisions: tuple[Decision, ...]
-    on_disconnect: str | float | None = None
-
-
-class Cancelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why a run is cancelled."""
-
-    reason: str = "cancelled by the client"
-
-
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The token that the server has printed."""
 
     token: str
-
-
-class RunView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A run as it stands. `state` is `running`, `suspended` (it waits for a person) or `ended`; `response` is there in
-    the latter two. Times are Unix seconds.
-    """
-
-    run_id: str
-    agent: str
-    state: str
-    last_seq: int
-    started: float
-    updated: float
-    session: str | None = None
-    outcome: Outcome | None = None
-    response: Answer[Any] | None = None
-    pending: tuple[HITLTask, ...] = ()
-
-
-class ActiveRun(msgspec.Struct, frozen=True):
-    """The run of a session that goes on or waits."""
-
-    run_id: str
-    state: str
-    last_seq: int
-
-
-class SessionView(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A conversation as it stands. Of a run that goes on, `active`, nothing is in `messages` yet: read its events."""
-
-    session: str
-    version: int
-    messages: tuple[Message, ...]
-    pending: tuple[HITLTask, ...] = ()
-    plan: tuple[str, ...] = ()
-    plan_index: int = 0
-    runs: tuple[str, ...] = ()
-    active: ActiveRun | None = None
-
-
-class AgentView(msgspec.Struct, frozen=True):
-    """An agent that is served."""
-
-    name: str
-    kind: str
-    tools: tuple[str, ...]
-    description: str = ""
-
-
-class AgentList(msgspec.Struct, frozen=True):
-    agents: tuple[AgentView, ...]
 
 
 def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
+from headwater.api import Problem
 from headwater.errors import DecisionError, HeadwaterError, RunError, StoreError, UnknownRun, UsageError
 from headwater.serve.adapter import BadRequest
 from headwater.serve.feed import Closing
@@ -30,16 +31,6 @@ TITLES = {
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """What went wrong with a request: `code` is for programs, `detail` for people."""
-
-    title: str
-    status: int
-    code: str
-    detail: str
-    type: str = "about:blank"
 
 
 class Refused(HeadwaterError):

@@ -8,7 +8,8 @@ from typing import Literal
 import msgspec
 
 from headwater.errors import Fenced, StoreError
-from headwater.events import AgentEvent, Outcome, ReasonDeltaEvent, RunEndEvent, ToolArgsDeltaEvent, UnknownEvent
+from headwater.events import AgentEvent, Outcome, RunEndEvent
+from headwater.events.numbers import first_number
 
 
 class RunHead(msgspec.Struct, frozen=True, gc=False):
@@ -24,16 +25,6 @@ class WriterHead(msgspec.Struct, frozen=True, gc=False):
     epoch: int
     attempt: int
     wseq: int
-
-
-def first_number(event: AgentEvent) -> int:
-    """The first number an event covers: `first_seq` of a merged delta, else `seq`."""
-    if isinstance(event, ReasonDeltaEvent | ToolArgsDeltaEvent):
-        return event.seq if event.first_seq is None else event.first_seq
-    if isinstance(event, UnknownEvent) and event.extra:
-        first = event.extra.get("first_seq")
-        return first if isinstance(first, int) else event.seq
-    return event.seq
 
 
 def outcome_of(run_id: str, event: AgentEvent) -> Outcome | None:

@@ -26,8 +26,8 @@ from headwater.events import (
     ToolProgressEvent,
     encode_event,
 )
+from headwater.events.numbers import first_number
 from headwater.store.base import Snapshot
-from headwater.store.fence import first_number
 
 MAX_TEXT = 16 * 1024
 """Characters of a joined delta: what a slow reader gets is still a stream."""

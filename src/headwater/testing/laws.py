@@ -20,7 +20,7 @@ import msgspec
 
 from headwater.errors import UsageError
 from headwater.events import AgentEvent, RunEndEvent, RunStartEvent, decode_event, encode_event
-from headwater.store.fence import first_number
+from headwater.events.numbers import first_number
 from headwater.testing.law_record import check_record
 from headwater.testing.law_report import Check, Report, Violation
 from headwater.testing.law_run import RunCheck

@@ -1,0 +1,17 @@
+"""A typed client of the native API: begin runs on a headwater server, and read them over any connection.
+
+    from headwater.client import Client
+
+    async with Client("http://127.0.0.1:7777", token=...) as client:
+        run = await client.start("teller", "Tell me a story.")
+        async for event in run:
+            ...
+
+Needs nothing besides headwater itself; aiohttp is imported at the first request.
+"""
+
+from headwater.client.client import Client
+from headwater.client.link import Retries
+from headwater.client.remote import RemoteRun
+
+__all__ = ["Client", "RemoteRun", "Retries"]
