@@ -7,10 +7,11 @@ from contextlib import suppress
 import pytest
 
 import headwater as hw
+from headwater.core.budget import Budget
 from headwater.errors import model_error
 from headwater.events import NodeStartEvent
 from headwater.teams import Parallel, RetryMember, Sequential, TeamAgent, TeamProtocol
-from headwater.testing import check_events
+from headwater.testing import ScriptedModel, check_events
 from headwater.testing.scripted import fail, say
 from tests.agents.support import run
 from tests.teams.protocols import TEAMS, MakeTeam, member
@@ -117,3 +118,19 @@ def test_a_failed_member_is_run_again_as_often_as_is_said(
     starts = [e for e in events if isinstance(e, NodeStartEvent) and e.member == "bob"]
     assert [e.attempt for e in starts] == [*range(1, times + 2)]
     assert len({e.member_run_id for e in starts}) == times + 1
+
+
+@pytest.mark.parametrize("protocol", [Parallel(), Sequential()], ids=["parallel", "sequential"])
+def test_a_team_whose_budget_cuts_a_member_off_ends_limit(protocol: TeamProtocol) -> None:
+    members = [hw.SimpleAgent("a", model=ScriptedModel(["one"])), hw.SimpleAgent("b", model=ScriptedModel(["two"]))]
+    response = TeamAgent("team", members, protocol, budget=Budget(rounds=1)).call("Count.")
+    assert response.outcome is hw.Outcome.LIMIT
+    assert response.error is not None
+    assert response.error.kind == "budget_rounds"
+    assert "one" in response.text
+
+
+def test_a_member_that_reaches_a_limit_of_its_own_leaves_its_team_complete() -> None:
+    members = [hw.SimpleAgent("a", model=ScriptedModel(["one"]), budget=Budget(rounds=1))]
+    team = TeamAgent("team", members, Parallel(), budget=Budget(rounds=2))
+    assert team.call("Count.").outcome is hw.Outcome.COMPLETED

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -124,6 +124,14 @@ class Budget(msgspec.Struct, frozen=True):
 
 STOPS = frozenset({"budget_tokens", "budget_rounds", "budget_tool_calls", "budget_seconds", "budget_money", "loop"})
 """Kinds of errors with which guards end a run. Once one stands in the events, the run goes on no further."""
+
+
+def is_spent(budget: Budget, error: ErrorInfo | None) -> bool:
+    """Whether this error says that this budget, and not another one around it or inside, was spent."""
+    if error is None or not error.kind.startswith("budget_"):
+        return False
+    unit: Unit | None = next((unit for unit in get_args(Unit) if error.kind == f"budget_{unit}"), None)
+    return unit is not None and getattr(budget, unit) is not None and error == budget.error(unit)
 
 
 COUNTED = frozenset(

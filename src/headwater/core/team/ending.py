@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from headwater.core.answer import OutputRule, Unfit
+from headwater.core.budget import is_spent
 from headwater.core.guards import Stop
 from headwater.core.hooks.values import INPUT_REFUSED, OUTPUT_REFUSED
+from headwater.core.meter import Meter
 from headwater.core.signals import Dismiss
 from headwater.core.team.record import OnFailure, TeamConfig, TeamRecord
 from headwater.core.team.routing import Finish, TeamProtocol
@@ -51,6 +53,17 @@ def dismissed(signal: Dismiss) -> Closing:
 def stopped(stop: Stop, *, is_soft: bool) -> Closing:
     """A guard or a limit ends the team."""
     return Closing(stop.outcome, stop.error, ToolStatus.SKIPPED, stop.error.message.rstrip("."), is_soft)
+
+
+def finished(finish: Finish, record: TeamRecord, meter: Meter | None) -> Closing:
+    """The protocol says that this is the answer; it is no whole one if a budget of the team's has cut off a member."""
+    outcome, error = finish.outcome, finish.error
+    if outcome is Outcome.COMPLETED and meter is not None:
+        budgets = [budget for budget, _ in meter.limits()]
+        errors = (node.error for node in record.nodes.values())
+        cut = next((error for error in errors if any(is_spent(budget, error) for budget in budgets)), None)
+        outcome, error = (outcome, error) if cut is None else (Outcome.LIMIT, cut)
+    return Closing(outcome, error, ToolStatus.SKIPPED, "the team has finished", finish=finish)
 
 
 def protocol_failed(protocol: TeamProtocol, error: Exception) -> ErrorInfo:

@@ -57,6 +57,7 @@ from headwater.core.team.ending import (
     closed_by_members,
     dismissed,
     failed,
+    finished,
     judged,
     protocol_failed,
     stopped,
@@ -288,8 +289,7 @@ class TeamMachine:
 
     def finish(self, finish: Finish) -> None:
         """End with what the protocol says."""
-        text = "the team has finished"
-        self._close(Closing(finish.outcome, finish.error, ToolStatus.SKIPPED, text, finish=finish), Cancel(text))
+        self._close(finished(finish, self.record, self._guards.meter), Cancel("the team has finished"))
 
     def limit(self, stop: Stop) -> None:
         """End when what runs has come to its own end."""
