@@ -188,6 +188,9 @@ def _team(rng: random.Random, seed: int, name: str, depth: int, ledger: Ledger, 
                 )
             )
     protocol, supervised = protocol_of(rng, names)
+    if isinstance(protocol, Handoff):  # who begins must have tools, or nobody else would ever work
+        able = next((member.name for member in members if isinstance(member, hw.ReActAgent)), None)
+        protocol = Sequential() if able is None else Handoff(start=able, max_handoffs=protocol.max_handoffs)
     policy: Any = rng.choice(["continue", "continue", "fail", RetryMember(times=1, then="continue")])
     return TeamAgent(
         name,
