@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How fast a machine is must not decide whether a law holds.
+settings.register_profile("headwater", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("headwater")
 
 ROOT = Path(__file__).resolve().parent.parent
 
