@@ -177,9 +177,10 @@ def test_a_program_that_does_not_close_its_store_ends_at_once_and_loses_nothing(
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="needs users to forbid something to")
 @pytest.mark.parametrize("existing", [False, True])
 def test_a_folder_that_may_not_be_written_is_said_so(tmp_path: Path, existing: bool) -> None:
-    # pytest's own folder is closed to other users, so that nobody could not even look into it.
-    for folder in [tmp_path, *tmp_path.parents[:2]]:
-        folder.chmod(0o755)
+    # pytest's own folders are closed to other users, so that nobody could not even look into them.
+    for folder in [tmp_path, *tmp_path.parents]:
+        if folder.stat().st_uid == os.geteuid() and "pytest-of-" in str(folder):
+            folder.chmod(0o755)
     path = tmp_path / "store.db"
     if existing:
         run(SQLiteStore(path).commit("s0", 0))
