@@ -185,3 +185,16 @@ def test_without_a_token_the_command_warns(tmp_path: Path) -> None:
     with Command(tmp_path, "made.py:agent", "--no-auth") as served:
         assert served.token is None
         assert "without a token" in served.said
+
+
+@pytest.mark.parametrize(("arguments", "status"), [((), 200), (("--no-page",), 404)])
+def test_the_command_serves_the_console_unless_told_otherwise(
+    arguments: tuple[str, ...], status: int, tmp_path: Path
+) -> None:
+    with Command(tmp_path, "made.py:agent", "--no-auth", "--no-open", *arguments) as served:
+
+        async def main(client: aiohttp.ClientSession) -> int:
+            async with client.get(f"{served.url}/") as answer:
+                return answer.status
+
+        assert talk(main) == status

@@ -17,7 +17,7 @@ usage: headwater COMMAND ...
   run      ask once, and watch the answer come
   chat     talk, turn by turn
   demo     two cities, a search and a report, on a small local model or on yours
-  serve    put agents behind HTTP: a native API of streams
+  serve    put agents behind HTTP, with a console page in the browser
   verify   hold a recorded event stream against its laws
   model    fetch and list the weights of the local model
 
@@ -67,6 +67,8 @@ class Options:
     no_auth: bool = False
     allowed_hosts: tuple[str, ...] = ()
     debug: bool = False
+    page: bool = True
+    open: bool = True
 
 
 class _Parser(argparse.ArgumentParser):
@@ -151,7 +153,7 @@ def build_parser() -> argparse.ArgumentParser:
         commands,
         "serve",
         "serve MODULE:NAME ... [options]",
-        "Put agents behind HTTP: begin runs, read them as server-sent events, decide, cancel.",
+        "Put agents behind HTTP: a console page at /, and an API to begin, read, decide and cancel runs.",
         "Without --token a new one is made and printed; HEADWATER_TOKEN gives one as well.",
     )
     serve.add_argument(
@@ -170,6 +172,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="a name by which the server may be addressed, besides loopback; may be repeated",
     )
     serve.add_argument("--store", metavar="PATH", help="the SQLite file for runs and sessions (default: the agents')")
+    serve.add_argument("--no-page", dest="page", action="store_false", help="the API only, without the console page")
+    serve.add_argument("--no-open", dest="open", action="store_false", help="do not open the page in a browser")
     serve.add_argument("--debug", action="store_true", help="show clients details of errors")
 
     verify = _command(

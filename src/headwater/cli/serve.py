@@ -6,11 +6,13 @@ import asyncio
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any, cast
 
 from headwater.agents.base import Agent
 from headwater.cli import exits
 from headwater.cli.args import Options
+from headwater.cli.browse import opened, wants_browser
 from headwater.cli.loading import load_object
 from headwater.cli.terminal import Terminal, error_terminal
 from headwater.errors import UsageError
@@ -23,6 +25,7 @@ def main(options: Options) -> int:
     from headwater.serve import create_app, make_server
     from headwater.serve.security import LOOPBACK, Authorize, TokenAuth, is_loopback, open_to_all
     from headwater.serve.server import bind
+    from headwater.web import console
 
     agents = [agent for spec in options.agents for agent in load_agents(spec)]
     token = token_of(options, os.environ)
@@ -34,13 +37,18 @@ def main(options: Options) -> int:
         )
     auth: Authorize = open_to_all if token is None else TokenAuth(token)
     hosts = tuple(dict.fromkeys((*LOOPBACK, *(host.lower() for host in options.allowed_hosts))))
-    app = create_app(agents, store=options.store, auth=auth, allowed_hosts=hosts, debug=options.debug)
+    page = console() if options.page else None
+    app = create_app(agents, store=options.store, auth=auth, allowed_hosts=hosts, debug=options.debug, page=page)
     listener = bind(options.host, options.port)
     err = error_terminal()
-    _announce(err, agents, options.host, listener.getsockname()[1], token, is_local=is_local)
+    url = _url(options.host, listener.getsockname()[1], token)
+    _announce(err, agents, url, token, is_local=is_local)
+    wanted = wants_browser(is_open=options.page and options.open, is_terminal=err.is_terminal)
     server = make_server(app)
     try:
-        asyncio.run(server.serve(sockets=[listener]))
+        # Connections wait at the listener until the server takes them.
+        with opened(url) if wanted else nullcontext():
+            asyncio.run(server.serve(sockets=[listener]))
     finally:
         listener.close()
     return exits.COMPLETED if server.started else exits.FAILED
@@ -66,13 +74,15 @@ def token_of(options: Options, environ: Mapping[str, str]) -> str | None:
     return given or secrets.token_urlsafe(32)
 
 
-def _announce(
-    err: Terminal, agents: list[Agent[Any]], host: str, port: int, token: str | None, *, is_local: bool
-) -> None:
+def _url(host: str, port: int, token: str | None) -> str:
+    # The part behind # stays in the browser: no server, log or proxy sees it.
     shown = f"[{host}]" if ":" in host else host
-    names = ", ".join(agent.name for agent in agents)
-    err.line(f"serving {names}")
-    err.line(f"http://{shown}:{port}/{'' if token is None else f'#token={token}'}")
+    return f"http://{shown}:{port}/{'' if token is None else f'#token={token}'}"
+
+
+def _announce(err: Terminal, agents: list[Agent[Any]], url: str, token: str | None, *, is_local: bool) -> None:
+    err.line(f"serving {', '.join(agent.name for agent in agents)}")
+    err.line(url)
     if token is None:
         reach = "on this machine" if is_local else "that reaches this address"
         err.line(f"without a token: every program {reach} can use the agents and their tools", "yellow")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headwater.serve.app import create_app
     from headwater.serve.hub import Limits
+    from headwater.serve.page import Page
     from headwater.serve.policy import CancelRun, Detach, Grace, OnDisconnect
     from headwater.serve.principal import Principal
     from headwater.serve.security import Authorize, TokenAuth, open_to_all
@@ -28,6 +29,7 @@ _HOMES = {
     "Grace": "policy",
     "Limits": "hub",
     "OnDisconnect": "policy",
+    "Page": "page",
     "Principal": "principal",
     "TokenAuth": "security",
     "create_app": "app",
@@ -43,6 +45,7 @@ __all__ = [
     "Grace",
     "Limits",
     "OnDisconnect",
+    "Page",
     "Principal",
     "TokenAuth",
     "create_app",

@@ -24,6 +24,7 @@ from headwater.serve import adapter, native, websocket
 from headwater.serve.hub import Hub, Limits, OnShutdown
 from headwater.serve.mount import endpoint_of
 from headwater.serve.openapi import describe
+from headwater.serve.page import Page
 from headwater.serve.policy import Detach, OnDisconnect
 from headwater.serve.problems import Refused, answer, refusal_of
 from headwater.serve.requests import read_json
@@ -42,6 +43,7 @@ def create_app(
     auth: Authorize | None = None,
     adapters: Iterable[Sequence[adapter.Route]] = (),
     routes: Sequence[BaseRoute] = (),
+    page: Page | None = None,
     allowed_hosts: Sequence[str] = LOOPBACK,
     allowed_origins: Sequence[str] = (),
     client_settings: Sequence[str] = (),
@@ -57,7 +59,7 @@ def create_app(
     it in the store that the agents have in common, or in memory. `auth` says who asks (`TokenAuth`, or a function of
     the request); without it everybody is the same user, which is allowed for loopback hosts only: to say that for
     other hosts, pass `open_to_all`. `adapters` are those of `headwater.serve.adapter`, `routes` further ones of yours,
-    behind the same guard.
+    behind the same guard; `page` is one for people, such as `headwater.web.console()`.
 
     `allowed_hosts` are what requests may be addressed to (`"*"`: anything), `allowed_origins` the exact origins of
     foreign pages that may use the server. `client_settings` are settings of a run that clients may change (none).
@@ -84,10 +86,12 @@ def create_app(
         origins=tuple(allowed_origins),
         body=limits.body,
         headers=limits.headers,
+        public=("/auth", *(() if page is None else page.public)),
     )
     all_routes = [
         *_native_routes(auth),
         *(endpoint_of(route, _Handled) for plugged in adapters for route in plugged),
+        *(() if page is None else page.routes),
         *routes,
     ]
     app = Starlette(

@@ -101,7 +101,7 @@ class Rules(msgspec.Struct, frozen=True):
     body: int = 4 * 1024 * 1024
     headers: int = 32 * 1024
     public: tuple[str, ...] = ("/auth",)
-    """Paths that need no principal."""
+    """Paths that need no principal, without the one that the application is mounted at; `/**` is all below."""
 
 
 class Guard:
@@ -163,7 +163,7 @@ class Guard:
         if inspect.isawaitable(found):
             found = await found
         if found is None:
-            if connection.url.path in self._rules.public:
+            if is_public(path_of(connection.scope), self._rules.public):
                 return SINGLE
             raise Refused(401, "unauthorized", "Say who you are.", {"WWW-Authenticate": "Bearer"})
         return Principal(found) if isinstance(found, str) else found
@@ -194,6 +194,17 @@ def is_expected(hosts: Sequence[str], allowed: Sequence[str]) -> bool:
     return any(
         pattern in ("*", name) or (pattern.startswith("*.") and name.endswith(pattern[1:])) for pattern in allowed
     )
+
+
+def path_of(scope: Scope) -> str:
+    """The path within the application, wherever that is mounted."""
+    path, root = scope["path"], scope.get("root_path", "")
+    return path.removeprefix(root) if path.startswith(f"{root}/") else path
+
+
+def is_public(path: str, public: Sequence[str]) -> bool:
+    """Whether a path is one of these, or lies below one of them that ends in `/**`."""
+    return any(path == pattern or (pattern.endswith("/**") and path.startswith(pattern[:-2])) for pattern in public)
 
 
 def is_loopback(host: str) -> bool:
