@@ -85,14 +85,14 @@ class Bench:
         name = {"raw": "raw_c", "headwater": "headwater_c"}[client]
         return float(output([sys.executable, "measure.py", name, metric.reduced, self.url], self.folder))
 
-    def cold(self) -> tuple[float, float]:
-        """CPU seconds and megabytes of a cold start of headwater, as installed.
+    def cold(self, script: str) -> tuple[float, float]:
+        """CPU seconds and megabytes of a cold start, as installed.
 
         Installers compile what they install; a checkout where `PYTHONDONTWRITEBYTECODE` is set would compile every
         module anew at each start, which doubles the seconds. So bytecode goes to a folder of the benchmark's own, and
         the first start after a change does not count.
         """
-        command = [sys.executable, str(HERE / "cold.py"), self.url]
+        command = [sys.executable, str(HERE / script), self.url]
         compiled = {"PYTHONPYCACHEPREFIX": str(RESULTS / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
         output(command, HERE, **compiled)
         seconds, megabytes = output(command, HERE, **compiled).split()
@@ -183,13 +183,13 @@ def opened(yardstick: Path | None) -> Generator[Bench]:
 def measured(bench: Bench, rounds: int) -> list[str]:
     """The table's lines. Each round measures both clients one after the other, the order turned every other round."""
     pairs: dict[Metric, list[tuple[float, float]]] = {metric: [] for metric in METRICS}
-    cold: list[tuple[float, float]] = []
+    cold: list[tuple[tuple[float, float], tuple[float, float]]] = []
     for number in range(rounds):
         for metric in METRICS:
             order = ("raw", "headwater") if number % 2 == 0 else ("headwater", "raw")
             found = {client: bench.measure(metric, client) for client in order}
             pairs[metric].append((found["raw"], found["headwater"]))
-        cold.append(bench.cold())
+        cold.append((bench.cold("cold_raw.py"), bench.cold("cold.py")))
         print(f"round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     lines = ["| metric | bare reader | headwater | ratio | bound | |", "| --- | --- | --- | --- | --- | --- |"]
     for metric, both in pairs.items():
@@ -208,9 +208,11 @@ def measured(bench: Bench, rounds: int) -> list[str]:
             verdict(decisive, metric.bound),
         )
         lines.append(row(cells))
-    for (title, unit, bound), values in zip(COLD, zip(*cold, strict=True), strict=True):
-        ours = statistics.median(values)
-        lines.append(row((title, "", f"{ours:.2f} {unit}", "", f"{bound:g} {unit} itself", verdict(ours, bound))))
+    for place, (title, unit, bound) in enumerate(COLD):
+        raws, owns = ([one[place] for one in values] for values in zip(*cold, strict=True))
+        raw, ours = statistics.median(raws), statistics.median(owns)
+        cells = (title, f"{raw:.2f} {unit}", f"{ours:.2f} {unit}", f"{ours / raw:.2f}", f"{bound:g} {unit} itself")
+        lines.append(row((*cells, verdict(ours, bound))))
     return lines
 
 
