@@ -99,6 +99,30 @@ class SessionView(msgspec.Struct, frozen=True, omit_defaults=True):
     active: ActiveRun | None = None
 
 
+class SessionSummary(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A conversation in a list: its first prompt, shortened, and its last run.
+
+    `state` and `outcome` are that run's, `updated` the time of its last event (Unix seconds), `pending` how many calls
+    of it wait for a person.
+    """
+
+    session: str
+    title: str
+    agent: str
+    updated: float
+    run_id: str
+    state: str
+    outcome: Outcome | None = None
+    pending: int = 0
+
+
+class SessionList(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Conversations whose runs are kept, the one with the newest run first; `next` is where the next page begins."""
+
+    sessions: tuple[SessionSummary, ...]
+    next: str | None = None
+
+
 class AgentView(msgspec.Struct, frozen=True):
     """An agent that is served."""
 

@@ -277,3 +277,38 @@ def test_a_name_that_is_none_finds_nothing_whatever_it_looks_like(make_store: Ma
         await store.aclose()
 
     run(main())
+
+
+def test_sessions_are_found_by_their_newest_runs_a_page_at_a_time(make_store: MakeStore) -> None:
+    async def main() -> None:
+        store = make_store()
+        for run_id, session_id in [
+            ("r1", "ann/x"),
+            ("r2", "bob/x"),
+            ("r3", "ann/y"),
+            ("r4", ""),
+            ("r5", "ann/x"),
+            ("r6", "ann/z"),
+            ("r7", "ann%"),
+        ]:
+            await begin(store, run_id, session_id)
+        await store.open_epoch("r8")  # it has no events yet
+
+        async def page(prefix: str = "", before: str | None = None, limit: int = 50) -> list[str]:
+            return [info.run_id for info in await store.latest_runs(prefix, before=before, limit=limit)]
+
+        assert await page() == ["r7", "r6", "r5", "r3", "r2"]
+        assert await page("ann/") == ["r6", "r5", "r3"]
+        assert await page("ann/", limit=2) == ["r6", "r5"]
+        # r1 is older, but ann/x has been on the first page.
+        assert await page("ann/", before="r5", limit=2) == ["r3"]
+        assert await page("ann/", before="r3") == []
+        assert await page("%") == []
+        assert await page("carl/") == []
+        assert await page(before="gone") == await page()
+        assert await page(limit=0) == []
+        info = (await store.latest_runs("bob/"))[0]
+        assert (info.session_id, info.state, info.agent) == ("bob/x", "running", "a")
+        await store.aclose()
+
+    run(main())

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-from headwater.api import AgentList, AgentView, Begun, NewRun, RunView, SessionView
+from headwater.api import AgentList, AgentView, Begun, NewRun, RunView, SessionList, SessionView
 from headwater.client.link import Link, Retries
 from headwater.client.remote import RemoteRun, Until, run_path
 from headwater.core.decisions import Decision
@@ -113,6 +113,14 @@ class Client:
     async def session(self, session: str) -> SessionView:
         """A conversation as it stands, and the run that goes on in it (`ServerError` `unknown_session` if unknown)."""
         return await self._link.ask("GET", f"/sessions/{quote(session, safe='')}", SessionView)
+
+    async def sessions(self, *, before: str | None = None, limit: int = 50) -> SessionList:
+        """Your conversations, the one with the newest run first, `limit` (1 to 200) at a time.
+
+        `before` is `next` of the page before. Those are listed of which a run is kept.
+        """
+        cursor = "" if before is None else f"&before={quote(before, safe='')}"
+        return await self._link.ask("GET", f"/sessions?limit={limit}{cursor}", SessionList)
 
     async def agents(self) -> tuple[AgentView, ...]:
         """The agents that are served, the default one first."""

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headwater.agents.base import Agent
 from headwater.errors import UsageError
-from headwater.serve import adapter, native, websocket
+from headwater.serve import adapter, native, sessions, websocket
 from headwater.serve.hub import Hub, Limits, OnShutdown
 from headwater.serve.mount import endpoint_of
 from headwater.serve.openapi import describe
@@ -142,6 +142,7 @@ def _native_routes(auth: Authorize | None) -> list[BaseRoute]:
         route("/runs/{run_id}/decisions", native.decide, "POST"),
         route("/runs/{run_id}/cancel", native.cancel, "POST"),
         route("/runs/{run_id}/blobs/{ref}", native.blob),
+        route("/sessions", sessions.list_sessions),
         route("/sessions/{session:path}", native.view_session),
         route("/openapi.json", _openapi),
         WebSocketRoute("/runs/{run_id}/ws", websocket.talk, name="talk"),

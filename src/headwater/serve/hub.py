@@ -87,6 +87,8 @@ class Hub:
         self._on_disconnect = on_disconnect
         self._on_shutdown = on_shutdown
         self._shutdown_seconds = shutdown_seconds
+        self.titles: dict[str, str] = {}
+        """Of sessions: what was said first in each does not change."""
         self._whose: dict[str, Whose] = {}
         self._watched: dict[str, _Watched] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -180,6 +182,11 @@ class Hub:
         self._whose[run_id] = whose
         while len(self._whose) > KNOWN:
             del self._whose[next(iter(self._whose))]
+
+    def remember_title(self, session_id: str, title: str) -> None:
+        self.titles[session_id] = title
+        while len(self.titles) > KNOWN:
+            del self.titles[next(iter(self.titles))]
 
     async def info(self, principal: Principal, run_id: str) -> RunInfo:
         """The state of somebody's run. Raises `Refused`."""

@@ -11,9 +11,11 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from headwater import api
 from headwater.events import AgentEvent
 from headwater.serve import native
 from headwater.serve.problems import TITLES, Problem
+from headwater.serve.sessions import MOST
 
 
 class _Shape(msgspec.Struct, frozen=True):
@@ -39,6 +41,7 @@ SHAPES: dict[str, _Shape] = {
     "decide": _Shape(native.Decisions, {202: native.Begun}, (*_POST, 404, 409, 503)),
     "cancel": _Shape(native.Cancelling, {200: native.RunView}, (*_POST, 404, 503)),
     "blob": _Shape(answers={200: "application/octet-stream"}, errors=(404, 503)),
+    "list_sessions": _Shape(answers={200: api.SessionList}, errors=(400, 503), query=("limit", "before")),
     "view_session": _Shape(answers={200: native.SessionView}, errors=(404, 503)),
     "_openapi": _Shape(answers={200: "application/json"}),
     "exchange": _Shape(native.Token, {204: None}, (*_POST,)),
@@ -49,6 +52,14 @@ _QUERY: dict[str, dict[str, Any]] = {
     "after": {
         "description": "The number of the last event that the reader has; `Last-Event-ID` goes before it.",
         "schema": {"type": "integer", "minimum": 0},
+    },
+    "limit": {
+        "description": "How many at most.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": MOST, "default": 50},
+    },
+    "before": {
+        "description": "`next` of the page before; without it the first page.",
+        "schema": {"type": "string"},
     },
     "until": {
         "description": "`segment` ends the stream also where the run waits for a person.",

@@ -242,6 +242,13 @@ class RunRegistry(Protocol):
         """Runs that have events (of a session), the newest first; `before` is the last one of the page before."""
         ...
 
+    async def latest_runs(self, prefix: str = "", *, before: str | None = None, limit: int = 50) -> list[RunInfo]:
+        """Of each session whose name begins with `prefix` the newest run that has events, the newest first.
+
+        Runs without a session are left out. `before` is the last one of the page before.
+        """
+        ...
+
     async def request_cancel(self, run_id: str, reason: str) -> bool:
         """Ask whoever writes the run, in whatever process, to end it; the first reason stays.
 

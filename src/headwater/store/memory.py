@@ -223,6 +223,24 @@ class MemoryStore:
                     found.append(log.info())
         return found
 
+    async def latest_runs(self, prefix: str = "", *, before: str | None = None, limit: int = 50) -> list[RunInfo]:
+        """The newest run of each session whose name begins with `prefix`, the newest first."""
+        found: list[RunInfo] = []
+        seen: set[str] = set()
+        with self._lock:
+            waiting = before is not None and before in self._logs
+            for run_id, log in reversed(self._logs.items()):
+                is_newest = bool(log.events and log.session_id) and log.session_id not in seen
+                if is_newest:
+                    seen.add(log.session_id)
+                if waiting:
+                    waiting = run_id != before
+                elif len(found) >= limit:
+                    break
+                elif is_newest and log.session_id.startswith(prefix):
+                    found.append(log.info())
+        return found
+
     async def request_cancel(self, run_id: str, reason: str) -> bool:
         """Ask whoever writes the run to end it; False if there is none or it has ended for good."""
         with self._lock:

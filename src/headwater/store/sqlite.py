@@ -221,6 +221,10 @@ class SQLiteStore:
         """Runs that have events (of a session), the newest first; `before` is the last one of the page before."""
         return await self._database.run(lambda db: sqlite_runs.infos(db, self._owners, session_id, before, limit))
 
+    async def latest_runs(self, prefix: str = "", *, before: str | None = None, limit: int = 50) -> list[RunInfo]:
+        """The newest run of each session whose name begins with `prefix`, the newest first."""
+        return await self._database.run(lambda db: sqlite_runs.latest(db, self._owners, prefix, before, limit))
+
     async def request_cancel(self, run_id: str, reason: str) -> bool:
         """Ask whoever writes the run to end it; False if there is none or it has ended for good."""
         told = await self._database.run(lambda db: sqlite_runs.request_cancel(db, run_id, reason))

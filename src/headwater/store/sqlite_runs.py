@@ -37,6 +37,18 @@ def infos(
     return [_known(row, owners) for row in found.fetchall()]
 
 
+def latest(db: sqlite3.Connection, owners: Owners, prefix: str, before: str | None, limit: int) -> list[RunInfo]:
+    # From the newest run on, so that a page costs about its own length however many runs there are.
+    found = db.execute(
+        f"{_INFO}last_seq > 0 AND session_id != '' AND substr(session_id, 1, length(?1)) = ?1 "
+        "AND id < coalesce((SELECT id FROM runs WHERE run_id = ?2), 9223372036854775807) AND NOT EXISTS ("
+        "SELECT 1 FROM runs AS newer WHERE newer.session_id = runs.session_id AND newer.id > runs.id "
+        "AND newer.last_seq > 0) ORDER BY id DESC LIMIT ?3",
+        (prefix, before, max(0, limit)),
+    )
+    return [_known(row, owners) for row in found.fetchall()]
+
+
 def _known(
     row: tuple[str, str, str, str | None, float, float, int, int, str | None, str | None], owners: Owners
 ) -> RunInfo:
