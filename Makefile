@@ -8,14 +8,15 @@ INSTALL := $(PIP) install --constraint constraints.txt
 PROJECT := $(INSTALL) --no-build-isolation --editable
 ARGS ?=
 CLIENTS := tests/interop/node_modules
+AXE := tests/e2e/node_modules
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help setup demo local test interop check format schema bench lock clean
+.PHONY: help setup demo local test interop e2e check format schema bench lock clean
 
 help: ## list what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.test .venv/.check ## make .venv and install the project with its tools (again only when pins change)
 
@@ -29,6 +30,10 @@ test: .venv/.test ## run the tests (ARGS="tests/store -k lock" for some)
 interop: .venv/.test ## drive the real clients of the protocols against the adapters (needs node and npm)
 	@$(MAKE) --no-print-directory $(CLIENTS)/.stamp
 	@$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
+
+e2e: .venv/.e2e ## drive the console page in Chromium (needs chromium, node and npm)
+	@$(MAKE) --no-print-directory $(AXE)/.stamp
+	@$(BIN)/python -m pytest -m e2e tests/e2e $(ARGS)
 
 check: .venv/.check ## lint, format, types and layers, without changing anything
 	@$(BIN)/ruff check .
@@ -51,7 +56,7 @@ lock: ## choose the newest versions that fit together and pin them in constraint
 	@PYTHON="$(PYTHON)" scripts/lock
 
 clean: ## remove .venv and caches
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist $(CLIENTS)
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis dist $(CLIENTS) $(AXE)
 
 # -- what is in .venv: a stamp each, older than none of its pins ----------------------------------------------------
 
@@ -73,6 +78,10 @@ clean: ## remove .venv and caches
 	@$(PROJECT) ".[test]"
 	@touch .venv/.base $@
 
+.venv/.e2e: .venv/.test
+	@$(PROJECT) ".[e2e]"
+	@touch $@
+
 # Pyright's wheel holds its program, which needs node; where there is none, a wheel brings it.
 .venv/.check: .venv/.test
 	@$(PROJECT) ".[dev]"
@@ -80,9 +89,9 @@ clean: ## remove .venv and caches
 	@touch $@
 
 # The clients are pinned by their lock; nothing is fetched while the tests run. Without npm the tests say that they skip.
-$(CLIENTS)/.stamp: tests/interop/package.json tests/interop/package-lock.json
+$(CLIENTS)/.stamp $(AXE)/.stamp: tests/%/node_modules/.stamp: tests/%/package.json tests/%/package-lock.json
 	@if command -v npm >/dev/null; then \
-	    npm ci --prefix tests/interop --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@; \
+	    npm ci --prefix tests/$* --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@; \
 	else echo "npm is missing, so the clients are not installed."; test "$(CI)" != true; fi
 
 # The demo works without the embedded model's runtime and says so; another `make demo` tries again.
