@@ -48,7 +48,7 @@ def test_help_says_how_to_leave(cli: Cli, line: bytes) -> None:
 
 def test_an_unknown_command_is_not_sent_but_a_path_is(cli: Cli) -> None:
     ran = cli("chat", "made:talk", stdin=b"/frob it\n/etc/hosts?\n")
-    assert ran.out == "scripted\n\nthere is no /frob; there are /help and /quit (or /exit, /q)\n1 messages\n\n"
+    assert ran.out == "scripted\n\nthere is no /frob; /help lists what there is\n1 messages\n\n"
 
 
 def test_a_prompt_to_chat_is_sent_to_run(cli: Cli) -> None:

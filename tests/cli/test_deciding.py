@@ -62,10 +62,10 @@ class Typist:
 
 
 @contextmanager
-def terminal(*args: str) -> Generator[Typist]:
+def terminal(*args: str, **variables: str) -> Generator[Typist]:
     mine, its = os.openpty()
     source = str(Path(__file__).resolve().parents[2] / "src")
-    environment = {**os.environ, "PYTHONPATH": source, "PYTHONUTF8": "1", "TERM": "dumb"}
+    environment = {**os.environ, "PYTHONPATH": source, "PYTHONUTF8": "1", "TERM": "dumb", **variables}
     with subprocess.Popen([*COMMAND, *args], stdin=its, stdout=its, stderr=its, env=environment) as process:
         os.close(its)
         try:
@@ -75,7 +75,7 @@ def terminal(*args: str) -> Generator[Typist]:
             os.close(mine)
 
 
-ASKED = "run it? [y]es / [n]o / [e]dit: "
+ASKED = "[a]pprove [r]eject [e]dit [v]iew [s]kip re[p]ly: "
 RUN = ("run", "hi", "--agent", "made:careful")
 
 
@@ -100,19 +100,74 @@ def test_a_refused_call_is_not_run_and_the_model_hears_why() -> None:
     assert "Reason: not that one" in typist.seen
 
 
-@pytest.mark.usefixtures("folder")
-def test_arguments_are_edited_until_they_fit() -> None:
-    with terminal(*RUN) as typist:
-        for wrong, said in (("{", "no JSON object"), ('{"p": 1}', "edited arguments do not fit")):
-            typist.answer(ASKED, "e\n")
-            typist.answer("arguments as JSON: ", wrong + "\n")
-            typist.answer(ASKED, "\n")
-            assert said in typist.seen
+def fake_editor(folder: Path, *texts: str) -> str:
+    """An editor that notes what it is given and leaves each of the texts, one each time; "" leaves all as it is."""
+    script = folder / "editor.py"
+    code = f"""
+import pathlib, sys
+path, log = pathlib.Path(sys.argv[1]), pathlib.Path({str(folder)!r}, "edited")
+before = log.read_text() if log.exists() else ""
+text = {texts!r}[before.count("=====")]
+log.write_text(before + path.read_text() + "=====")
+if text:
+    path.write_text(text)
+"""
+    script.write_text(code, encoding="utf-8")
+    return f"{sys.executable} {script}"
+
+
+def test_arguments_are_edited_in_the_editor_until_they_fit(folder: Path) -> None:
+    editor = fake_editor(folder, "{", '{"p": 1}', '// more\n{"path": "y"}')
+    with terminal(*RUN, EDITOR=editor) as typist:
         typist.answer(ASKED, "e\n")
-        typist.answer("arguments as JSON: ", '{"path": "y"}\n')
         assert typist.status() == 0
+    assert "no JSON object" in typist.seen
+    assert "path: required, but missing" in typist.seen
     assert "removed y" in typist.seen
     assert "removed x" not in typist.seen
+    first, second, third, _ = (folder / "edited").read_text(encoding="utf-8").split("=====")
+    assert first.endswith('{\n  "path": "x"\n}\n')
+    assert "// ! no JSON object" in second
+    assert second.endswith("\n{\n")
+    assert "// ! path: required, but missing" in third
+
+
+def test_an_editor_that_changes_nothing_or_fails_asks_again(folder: Path) -> None:
+    with terminal(*RUN, EDITOR=fake_editor(folder, "")) as typist:
+        typist.answer(ASKED, "e\n")
+        typist.answer(ASKED, "r\n")
+        typist.answer("why (may be empty): ", "\n")
+        assert typist.status() == 0
+    assert "removed" not in typist.seen
+    with terminal(*RUN, EDITOR="false") as typist:
+        typist.answer(ASKED, "e\n")
+        typist.answer(ASKED, "a\n")
+        assert typist.status() == 0
+    assert "the editor false is of no use here" in typist.seen
+    assert "removed x" in typist.seen
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ("s\n", "chose to skip this call"),
+        ("p\nI did it myself\n", "I did it myself"),
+        ("always\n", "removed x"),
+        ("v\nwhat\na\n", "removed x"),
+    ],
+)
+def test_a_call_may_be_skipped_answered_always_run_or_looked_at(keys: str, told: str) -> None:
+    with terminal(*RUN) as typist:
+        first, *rest = keys.splitlines(keepends=True)
+        typist.answer(ASKED, first)
+        for line in rest:
+            typist.answer("its result: " if first == "p\n" else ASKED, line)
+        assert typist.status() == 0
+    assert told in typist.seen.rpartition(ASKED)[2]
+    if first == "v\n":
+        assert '  "path": "x"' in typist.seen
+        assert "Ctrl-D leaves it waiting" in typist.seen
 
 
 @pytest.mark.usefixtures("folder")
@@ -122,7 +177,7 @@ def test_who_leaves_the_question_leaves_the_call_waiting(how: str) -> None:
         typist.answer(ASKED, "\x04" if how == "end" else "")
         if how == "interrupt":
             typist.interrupt()
-        assert typist.status() == 1
+        assert typist.status() == 5
     assert 'the run waits for a person: rm {"path": "x"}' in typist.seen
     assert "removed" not in typist.seen
 
@@ -173,25 +228,25 @@ def test_an_empty_line_is_null_where_that_fits_and_else_leaves_the_question_unan
 def test_where_nobody_can_answer_the_question_is_said(cli: Cli) -> None:
     first, second = cli(*ASKING, "--session", "s").err.splitlines()
     assert first == 'the run waits for a person: book {"city": "Oslo"} asks: Who travels?'
-    assert "agent.resume([Respond(" in second
+    assert second.startswith("Decide at a terminal: headwater attach run_")
 
 
 def test_where_nobody_can_answer_it_is_said_what_waits_and_how_to_decide(cli: Cli) -> None:
     ran = cli(*RUN, "--session", "s")
     first, second = ran.err.splitlines()
-    assert (ran.status, ran.out) == (1, "")
+    assert (ran.status, ran.out) == (5, "")
     assert first == 'the run waits for a person: rm {"path": "x"}'
-    assert second.startswith("Run it at a terminal to be asked, or decide in Python: agent.resume([Approve(")
-    assert second.endswith("], session='s')")
+    assert second.startswith("Decide at a terminal: headwater attach run_")
+    assert second.endswith(" --agent made:careful")
 
 
 def test_what_is_kept_nowhere_is_said_to_be_so(cli: Cli) -> None:
     ran = cli(*RUN)
-    assert ran.status == 1
+    assert ran.status == 5
     assert "It is not kept" in ran.err
 
 
 def test_events_are_for_programs_and_ask_nobody(cli: Cli) -> None:
     ran = cli(*RUN, "--format", "jsonl")
     last = json.loads(ran.out.splitlines()[-1])
-    assert (ran.status, last["outcome"]) == (1, "suspended")
+    assert (ran.status, last["outcome"]) == (5, "suspended")

@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 
 import headwater as hw
-from headwater.cli.lanes import LaneRenderer
+from headwater.cli.showing import Showing
 from headwater.cli.terminal import Terminal
 from headwater.errors import model_error
 from headwater.teams import Handoff, Hierarchical, Parallel, Sequential, TeamAgent
@@ -19,15 +19,7 @@ from headwater.testing import ScriptedModel, call, fail, say, think, wait
 from headwater.testing.scripted import Reply
 from tests.agents.support import run
 from tests.cli.conftest import Cli
-
-
-class Screen(io.StringIO):
-    """A stream that claims to be a terminal."""
-
-    encoding = "utf-8"  # pyright: ignore[reportAssignmentType]  # a property there
-
-    def isatty(self) -> bool:
-        return True
+from tests.cli.screen import Screen, rows_of
 
 
 @pytest.fixture(autouse=True)
@@ -53,11 +45,11 @@ def shown(team: TeamAgent[Any], stream: io.StringIO | None = None, names: tuple[
     out = stream or io.StringIO()
 
     async def main() -> None:
-        renderer = LaneRenderer(Terminal(out), names)
+        showing = Showing(Terminal(out), names=names)
         try:
             async with team.stream("Go.") as stream:
                 async for event in stream:
-                    renderer(event)
+                    showing(event)
         except hw.RunError:
             pass
 
@@ -86,13 +78,13 @@ def test_members_that_speak_at_once_never_share_a_line() -> None:
         first, second = asyncio.Event(), asyncio.Event()
 
         out = io.StringIO()
-        renderer = LaneRenderer(Terminal(out))
+        showing = Showing(Terminal(out))
         north = hw.SimpleAgent("north", model=ScriptedModel([[say("one "), wait(first), say("two\nthree")]]))
         south = hw.SimpleAgent("south", model=ScriptedModel([[say("four "), wait(second), say("five")]]))
         async with TeamAgent("desk", [north, south], Parallel()).stream("Go.") as stream:
             said = 0
             async for event in stream:
-                renderer(event)
+                showing(event)
                 if isinstance(event, hw.ReasonDeltaEvent) and event.text:
                     said += 1
                     if said == 2:  # both are in the middle of a line
@@ -112,12 +104,10 @@ def test_on_a_terminal_lanes_have_colours_and_no_line_is_too_long() -> None:
     text = shown(team, Screen())
     assert "\x1b[36mann │" in text
     assert "\x1b[35mbob │" in text
-    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
-    # what is drawn over again stands before a carriage return
-    lines = [line.rpartition("\r")[2] for line in plain.splitlines()]
-    assert any(line.startswith("ann │ Hm.") for line in lines)
-    assert max(cell_len(line) for line in lines) < 60
-    assert "".join(line.removeprefix("bob │ ") for line in lines if line.startswith("bob")) == "北京" * 40
+    rows = rows_of(text, 60)
+    assert rows[0] == "ann │ ∴ thought · Hm."
+    assert max(cell_len(row) for row in rows) < 60
+    assert "".join(row.removeprefix("bob │ ") for row in rows if row.startswith("bob")) == "北京" * 40
 
 
 def test_a_supervisor_and_a_failed_member_are_seen() -> None:
@@ -140,7 +130,7 @@ def test_a_handoff_is_seen() -> None:
 
 def test_a_foreign_control_code_is_not_obeyed() -> None:
     text = shown(TeamAgent("desk", [member("ann", "red \x1b[31malert")], Sequential()))
-    assert text == "ann │ red [31malert\n"
+    assert text == "ann │ red ␛[31malert\n"
 
 
 def test_a_team_that_is_run_from_the_command_line_is_shown_in_lanes(cli: Cli) -> None:

@@ -179,4 +179,4 @@ def test_a_withdrawn_attempt_is_marked_and_the_next_one_stands_by_itself(cli: Cl
 
 
 def test_what_a_model_says_cannot_control_the_terminal(cli: Cli) -> None:
-    assert cli("run", "hi", "--agent", "made:nasty").out == "red [31malert[0m back\nnext\n"
+    assert cli("run", "hi", "--agent", "made:nasty").out == "red ␛[31malert␛[0m␇ <U+202E>back\nnext\n"

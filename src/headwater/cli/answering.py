@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
-from headwater.cli.terminal import Terminal, clean, escape
+from headwater.cli.safe import escape, visible
+from headwater.cli.terminal import Terminal
 from headwater.core.decisions import Decision, Respond, Skip
 from headwater.events import HITLTask
 from headwater.tools.check import answer_problem
@@ -33,7 +34,7 @@ def answer(task: HITLTask, schema: dict[str, Any], out: Terminal) -> Decision:
         problem = answer_problem(value, schema)
         if not problem:
             return Respond(task.call_id, value=value, digest=task.digest)
-        out.line(clean(problem), "red")
+        out.line(visible(problem), "red")
 
 
 def _skip(task: HITLTask) -> Decision:

@@ -49,7 +49,8 @@ class Options:
     max_tokens: int | None = None
     session: str | None = None
     store: str | None = None
-    format: str = "plain"
+    format: str | None = None
+    thinking: bool = False
     file: str = "-"
     json: bool = False
     language: str = "both"
@@ -130,12 +131,7 @@ def build_parser() -> argparse.ArgumentParser:
     _agent_options(run)
     run.add_argument("--agent", metavar="MODULE:NAME", help="run this agent of yours instead of making one")
     _session_options(run)
-    run.add_argument(
-        "--format",
-        choices=("plain", "jsonl"),
-        default="plain",
-        help="plain: for eyes; jsonl: one event a line and nothing else",
-    )
+    _format_options(run)
 
     chat = _command(
         commands,
@@ -148,6 +144,7 @@ def build_parser() -> argparse.ArgumentParser:
     _model_options(chat)
     _agent_options(chat)
     _session_options(chat)
+    _format_options(chat, "rich", "plain")
 
     serve = _command(
         commands,
@@ -192,8 +189,8 @@ def build_parser() -> argparse.ArgumentParser:
         "demo [options]",
         "Weather in two cities, a search for warnings, a report, and a name to remember.\n"
         "The model is the local one, or that of OPENAI_BASE_URL and OPENAI_MODEL, or --model.",
-        "exit status: 0 shown (and with --check, right), 1 not right, failed or waiting for a person,\n"
-        "4 a recording was played",
+        "exit status: 0 shown (and with --check, right), 1 not right or failed, 4 a recording was played,\n"
+        "5 waiting for a person",
     )
     demo.add_argument("--language", choices=("en", "zh", "both"), default="both", help="default: both")
     _model_options(demo)
@@ -248,6 +245,17 @@ def _agent_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-rounds", metavar="N", type=int, help="model turns that may call tools (default 8)")
     group.add_argument("--temperature", metavar="T", type=float)
     group.add_argument("--max-tokens", metavar="N", type=int, help="of one model turn")
+
+
+def _format_options(parser: argparse.ArgumentParser, *choices: str) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--format",
+        choices=choices or ("rich", "plain", "jsonl"),
+        help="rich: for a terminal, and the default there; plain: for pipes and files"
+        + ("" if choices else "; jsonl: one event a line and nothing else"),
+    )
+    group.add_argument("--thinking", action="store_true", help="do not fold thinking when it ends")
 
 
 def _session_options(parser: argparse.ArgumentParser) -> None:

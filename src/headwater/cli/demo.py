@@ -16,7 +16,7 @@ from headwater.cli.demo_parts import Cast, cast_of, languages_of, show_prompt, s
 from headwater.cli.demo_report import REPORTS, judge_report
 from headwater.cli.demo_scenario import SCENARIOS, Scenario
 from headwater.cli.play import Played, play, report
-from headwater.cli.render import PlainRenderer
+from headwater.cli.showing import Showing
 from headwater.cli.terminal import Terminal, error_terminal, output_terminal
 from headwater.errors import UsageError
 from headwater.events import AgentEvent
@@ -105,16 +105,11 @@ class _Performance:
 
     async def _turn(self, place: str, prompt: str) -> tuple[Played, list[AgentEvent]]:
         show_prompt(place, prompt, self._out)
-        renderer = PlainRenderer(self._out)
         events: list[AgentEvent] = []
-
-        def show(event: AgentEvent) -> None:
-            events.append(event)
-            renderer(event)
-
+        showing = Showing(self._out, watch=events.append)
         try:
-            played = await play(self._agent.stream(prompt, session=_SESSION), show)
+            played = await play(self._agent.stream(prompt, session=_SESSION), showing)
         finally:
-            renderer.close()
+            showing.close()
         report(played, self._err)
         return played, events

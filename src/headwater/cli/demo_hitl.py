@@ -10,11 +10,11 @@ import msgspec
 from headwater.agents.agent import ReActAgent
 from headwater.cli import exits
 from headwater.cli.args import Options
-from headwater.cli.deciding import Decide, play_through, show_task
+from headwater.cli.deciding import Decide, args_check, play_through, show_task
 from headwater.cli.demo_hitl_scenario import HITL_SCENARIOS, HITLScenario
 from headwater.cli.demo_parts import Cast, languages_of, show_prompt, show_title, started, tell
 from headwater.cli.play import Played, play, report
-from headwater.cli.render import PlainRenderer
+from headwater.cli.showing import Showing
 from headwater.cli.terminal import Terminal
 from headwater.core.decisions import Approve, Decision, Reject, Respond, Skip
 from headwater.drive.handle import Run
@@ -99,7 +99,9 @@ class _Performance:
         for number, (prompt, tool) in enumerate(zip(self._scenario.turns, self._scenario.tools, strict=True), 1):
             show_prompt(f"{number}/{total}", prompt, self._out)
             begin = self._show(self._agent.stream(prompt, session=_SESSION))
-            played = play_through(self._runner, begin, self._resume, self._out, self._err, decide)
+            played = play_through(
+                self._runner, begin, self._resume, self._out, self._err, decide, args_check(self._agent)
+            )
             report(played, self._err, how_to_decide=_HOW)
             status = played.status
             if status not in (exits.COMPLETED, exits.LIMIT):
@@ -113,17 +115,15 @@ class _Performance:
         return self._show(self._agent.resume_stream(decisions, session=_SESSION))
 
     async def _show(self, run: Run) -> Played:
-        renderer = PlainRenderer(self._out)
-
-        def show(event: AgentEvent) -> None:
-            renderer(event)
+        def watch(event: AgentEvent) -> None:
             if isinstance(event, HITLPendingEvent):
                 self._asked.update(task.tool_name for task in event.tasks)
 
+        showing = Showing(self._out, watch=watch)
         try:
-            return await play(run, show)
+            return await play(run, showing)
         finally:
-            renderer.close()
+            showing.close()
 
 
 def recorded(scenario: HITLScenario, *, is_watched: bool) -> RecordedModel:

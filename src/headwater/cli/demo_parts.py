@@ -13,7 +13,8 @@ from headwater.cli.demo_data import Language
 from headwater.cli.demo_scenario import LOCAL_OPTIONS
 from headwater.cli.loading import is_local, model_spec
 from headwater.cli.model import fetch_weights
-from headwater.cli.terminal import Terminal, clean
+from headwater.cli.safe import one_line
+from headwater.cli.terminal import Terminal
 from headwater.cli.wrap import wrapped
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
@@ -51,7 +52,7 @@ def cast_of(options: Options, err: Terminal) -> Cast:
 
 def _instead(error: LocalModelError, err: Terminal) -> Cast:
     """The recording, and why."""
-    err.line(Text.assemble(("The local model cannot be had: ", "yellow"), clean(str(error))))
+    err.line(Text.assemble(("The local model cannot be had: ", "yellow"), one_line(str(error))))
     err.line("What follows is a recording of it, played through the whole runtime.", "yellow")
     err.line()
     return RECORDING

@@ -18,8 +18,8 @@ from headwater.cli.args import Options
 from headwater.cli.demo_check import calls_of, holds, missing_calls
 from headwater.cli.demo_data import Language, tools
 from headwater.cli.demo_parts import Cast, languages_of, show_title, started, tell
-from headwater.cli.lanes import LaneRenderer
 from headwater.cli.play import Played, play, report
+from headwater.cli.showing import Showing
 from headwater.cli.terminal import Terminal
 from headwater.core.team.sequential import Sequential
 from headwater.drive.ports import Model
@@ -129,17 +129,12 @@ async def _play(scenario: TeamScenario, team: TeamAgent[Any], out: Terminal, err
     out.line()
     out.line(scenario.prompt, "bold")
     out.line()
-    renderer = LaneRenderer(out, [name for name, _ in scenario.parts])
     events: list[AgentEvent] = []
-
-    def show(event: AgentEvent) -> None:
-        events.append(event)
-        renderer(event)
-
+    showing = Showing(out, names=[name for name, _ in scenario.parts], watch=events.append)
     try:
-        played = await play(team.stream(scenario.prompt), show)
+        played = await play(team.stream(scenario.prompt), showing)
     finally:
-        renderer.close()
+        showing.close()
     report(played, err)
     return played, judge_team(scenario, events)
 

@@ -192,12 +192,22 @@ def store_path(options: Options) -> Path | None:
         return Path(options.store)
     if options.session is None:
         return None
-    path = data_home(os.environ) / "headwater" / "sessions.db"
+    path = usual_store()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{path.parent} cannot be made ({error.strerror}): give --store PATH") from error
     return path
+
+
+def usual_store() -> Path:
+    """The user's own file for sessions and events."""
+    return data_folder() / "sessions.db"
+
+
+def data_folder() -> Path:
+    """Where this command keeps a user's data."""
+    return data_home(os.environ) / "headwater"
 
 
 def data_home(environ: Mapping[str, str]) -> Path:

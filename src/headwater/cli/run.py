@@ -9,10 +9,12 @@ from typing import Any, BinaryIO
 
 from headwater.agents.base import Agent
 from headwater.cli.args import Options
-from headwater.cli.deciding import play_through
-from headwater.cli.lanes import RunRenderer
+from headwater.cli.deciding import args_check, play_through
 from headwater.cli.loading import make_agent, run_overrides
 from headwater.cli.play import Played, Sink, play, report
+from headwater.cli.pointing import how_to_decide
+from headwater.cli.safe import escape_json
+from headwater.cli.showing import Showing
 from headwater.cli.terminal import Terminal, error_terminal, output_terminal
 from headwater.core.decisions import Decision
 from headwater.drive.handle import Run
@@ -30,7 +32,8 @@ def main(options: Options) -> int:
             played = _play(runner, agent, prompt, options, err)
         finally:
             runner.run(agent.aclose())
-    report(played, err, session=options.session, kept=agent.keeps_events)
+    kept = agent.keeps_events
+    report(played, err, session=options.session, kept=kept, how_to_decide=how_to_decide(played, options, kept))
     return played.status
 
 
@@ -39,23 +42,23 @@ def _play(runner: asyncio.Runner, agent: Agent, prompt: str, options: Options, e
     if options.format == "jsonl":
         lines = JsonLines(binary(sys.stdout))
         return runner.run(_follow(lambda: agent.stream(prompt, session=session, **overrides), lines))
-    out = output_terminal()
+    out = output_terminal(options.format)
 
     def resume(decisions: Sequence[Decision], run_id: str) -> Coroutine[None, None, Played]:
         which = {"run_id": run_id} if session is None else {"session": session}
-        return show(lambda: agent.resume_stream(decisions, **which, **overrides), out)
+        return show(lambda: agent.resume_stream(decisions, **which, **overrides), Showing(out, folds=folds))
 
-    begin = show(lambda: agent.stream(prompt, session=session, **overrides), out)
-    return play_through(runner, begin, resume, out, err)
+    folds = not options.thinking
+    begin = show(lambda: agent.stream(prompt, session=session, **overrides), Showing(out, folds=folds))
+    return play_through(runner, begin, resume, out, err, check=args_check(agent))
 
 
-async def show(start: Callable[[], Run[Any]], out: Terminal) -> Played:
+async def show(start: Callable[[], Run[Any]], showing: Showing, *, hears_escape: bool = False) -> Played:
     """Start a run and show it to its end."""
-    renderer = RunRenderer(out)
     try:
-        return await _follow(start, renderer)
+        return await play(start(), showing, hears_escape=hears_escape)
     finally:
-        renderer.close()
+        showing.close()
 
 
 async def _follow(start: Callable[[], Run[Any]], sink: Sink) -> Played:
@@ -63,14 +66,21 @@ async def _follow(start: Callable[[], Run[Any]], sink: Sink) -> Played:
 
 
 class JsonLines:
-    """Writes each event as a line of JSON, at once."""
+    """Writes each event as a line of JSON, at once. On a terminal what it would obey is written as JSON escapes."""
+
+    moves = False
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
+        self._is_watched = stream.isatty()
 
     def __call__(self, event: AgentEvent) -> None:
-        self._stream.write(encode_event(event) + b"\n")
+        line = encode_event(event)
+        self._stream.write((escape_json(line.decode()).encode() if self._is_watched else line) + b"\n")
         self._stream.flush()
+
+    def tick(self) -> None:
+        """Nothing waits to be written."""
 
 
 def read_prompt(given: str | None) -> str:
