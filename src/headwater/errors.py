@@ -59,6 +59,7 @@ ErrorKind = Literal[
     "output_refused",
     "hook_error",
     "session_busy",
+    "process_died",
     "cancelled",
     "store_error",
     "usage_error",

@@ -16,7 +16,7 @@ from headwater.drive.opening import INSIDE
 from headwater.drive.partial import PartialOutput
 from headwater.drive.pieces import FinalText, Pieces, VisibleText, only
 from headwater.drive.sync import SyncRun
-from headwater.errors import Compacted, UnknownRun, UsageError
+from headwater.errors import Compacted, RunError, UnknownRun, UsageError
 from headwater.events import AgentEvent, Event, Outcome, OutputT_co, Response, RunEndEvent
 from headwater.store.base import Store
 from headwater.tools.output import Valid
@@ -29,13 +29,17 @@ PAGE = 256
 APPEARS_IN = 5.0
 """Seconds that a run of another process is waited for which has nothing in the log yet."""
 
+LOOK = 2.0
+"""Seconds of silence after which it is asked whether the run's process still lives."""
+
 
 class AttachedRun(Generic[OutputT_co]):
     """A run that goes on elsewhere, or is over, read from its log: all events with a number above `after`.
 
     It is read like a `Run` (`async for` or `for`, `text()`, `final_text()`, `of_type()`, `response()`), ends with the
     `run.end` of the segment that is the last one by then, and raises the failure of a run that failed. Leaving it
-    leaves the run alone, and nobody is held back by a reader that is slow. Raises `UnknownRun` where it is read, and
+    leaves the run alone, and nobody is held back by a reader that is slow. Raises `UnknownRun` where it is read,
+    `RunError` (`process_died`) where the log will never go on because the store knows that its process died, and
     `StoreError`, which is `Compacted` for a reader that is older than what the log keeps event by event; one that reads
     from the beginning gets what is kept instead. Made by `agent.attach(...)`.
     """
@@ -199,22 +203,32 @@ class AttachedRun(Generic[OutputT_co]):
 
     async def _wait(self) -> list[AgentEvent]:
         """The next event, alone; nothing if there will be none."""
-        is_certain = self._is_here() or await self._store.run_info(self.run_id) is not None
-        tail = self._store.tail(self.run_id, self._after)
-        patience = asyncio.timeout(None if is_certain else APPEARS_IN)
-        try:
-            async with patience:
-                return [await anext(tail)]
-        except StopAsyncIteration:
-            return []
-        except TimeoutError:
-            if not patience.expired():
-                raise
-            raise UnknownRun(f"There is no run {self.run_id!r} in this store.") from None
-        finally:
-            close = getattr(tail, "aclose", None)
-            if close is not None:
-                await close()
+        while True:
+            is_here = self._is_here()
+            info = None if is_here else await self._store.run_info(self.run_id)
+            if info is not None and info.state == "running" and info.is_alive is False and info.last_seq == self._after:
+                raise RunError(
+                    f"The process that ran {self.run_id!r} died, and the run with it: its log ends at {self._after}. "
+                    f"Go on with it, agent.resume([], run_id={self.run_id!r}), or end it with agent.cancel().",
+                    kind="process_died",
+                )
+            is_certain = is_here or info is not None
+            tail = self._store.tail(self.run_id, self._after)
+            patience = asyncio.timeout(LOOK if is_certain else APPEARS_IN)
+            try:
+                async with patience:
+                    return [await anext(tail)]
+            except StopAsyncIteration:
+                return []
+            except TimeoutError:
+                if not patience.expired():
+                    raise
+                if not is_certain:
+                    raise UnknownRun(f"There is no run {self.run_id!r} in this store.") from None
+            finally:
+                close = getattr(tail, "aclose", None)
+                if close is not None:
+                    await close()
 
     def _typed(self, response: Response[OutputT_co]) -> Response[OutputT_co]:
         """Events are plain JSON; the caller gets the value itself."""

@@ -20,7 +20,8 @@ async def cancel_run(plan: RunPlan, run_id: str, reason: str) -> None:
             if here is None:
                 raise UnknownRun(f"There is no run {run_id!r} in this store.")
             return
-        if info.state == "running":
+        is_left = info.state == "suspended" or (info.state == "running" and info.is_alive is False)
+        if info.state == "running" and not is_left:
             await plan.store.request_cancel(run_id, reason)
-    if info.state == "suspended":  # nobody would act on a request
+    if is_left:  # nobody would act on a request
         await give_up(plan, run_id, reason)

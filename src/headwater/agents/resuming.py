@@ -66,6 +66,11 @@ class _Found(msgspec.Struct, frozen=True):
         return self.record.outcome is None
 
     @property
+    def is_left(self) -> bool:
+        """Whether nobody goes on with it unless asked: it waits for a person, or its process died."""
+        return self.record.outcome is Outcome.SUSPENDED or (self.is_cut_off and self.is_dead)
+
+    @property
     def may_run(self) -> bool:
         """Whether something may be going on there. After `hitl.pending` only the end was not written any more."""
         return self.is_cut_off and not self.is_dead and not isinstance(self.last, HITLPendingEvent)
@@ -169,19 +174,21 @@ async def dismiss(plan: RunPlan, session: OpenSession) -> None:
 
 
 async def give_up(plan: RunPlan, run_id: str, reason: str) -> None:
-    """Cancel a run that waits for a person: its log gets a last segment. Nothing is done about any other run.
+    """Cancel a run that waits for a person, or whose process died: its log gets a last segment, its session the turn.
 
-    Raises `UnknownRun`, and `StoreError` and `RunError` as they come.
+    Nothing is done about any other run. Raises `UnknownRun`, and `StoreError` and `RunError` as they come.
     """
     found = await _find(plan, run_id)
     if found is None:
         raise UnknownRun(f"There is no run {run_id!r} in this store.")
-    if found.record.outcome is not Outcome.SUSPENDED:
+    if not found.is_left:
         return
     session: OpenSession | None = None
     try:
         if session_id := found.last.origin.session_id:
             session = await open_session(plan, session_id, run_id, Opening())
+        if found.is_cut_off:
+            found = await _recover(plan, found, session)
         driver = await _next_segment(plan, found, session)
         driver.start(Dismiss(reason, "cancelled"))
         await _see_through(driver)

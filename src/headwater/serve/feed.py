@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -180,7 +180,14 @@ class Cursor:
     """One reader of a run: where it stands, and what it waits for. `close` it in the end."""
 
     def __init__(
-        self, feeds: Feeds, run_id: str, after: int, until: Until, on_close: Callable[[], None] | None = None
+        self,
+        feeds: Feeds,
+        run_id: str,
+        after: int,
+        until: Until,
+        *,
+        on_close: Callable[[], None] | None = None,
+        on_silence: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.run_id = run_id
         self.after = after
@@ -191,6 +198,7 @@ class Cursor:
         self._feeds = feeds
         self._until = until
         self._on_close = on_close
+        self._on_silence = on_silence
         self._ended: Outcome | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._has_left = False
@@ -217,6 +225,8 @@ class Cursor:
             if self._is_at_its_end(feed):
                 break
             if not await self._wait(deadline):
+                if self._on_silence is not None:
+                    await self._on_silence()
                 return ()
         self.is_over = True
         return ()

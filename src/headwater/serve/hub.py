@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Literal, cast
 
@@ -12,7 +13,7 @@ import msgspec
 from headwater.agents.base import Agent
 from headwater.agents.detached import detached_runs, end_detached, find_detached
 from headwater.core.decisions import Decision
-from headwater.errors import Compacted
+from headwater.errors import Compacted, HeadwaterError
 from headwater.events import AgentEvent, RunStartEvent
 from headwater.messages import Message
 from headwater.serve.feed import Cursor, Feeds, Until
@@ -21,12 +22,17 @@ from headwater.serve.principal import Principal
 from headwater.serve.problems import Refused, not_found
 from headwater.store.base import RunInfo, Store
 
+_log = logging.getLogger("headwater.serve")
+
 KNOWN = 4096
 """How many runs' owners are remembered."""
 APPEARS_IN = 0.25
 """Seconds that a new run gets to stand in the log, so that every process of the server knows it when its id is told."""
 LEFT = "its last reader left"
 CLOSED = "the server was shut down"
+DIED = "the process that ran it ended"
+BURIED_IN = 2.0
+"""Seconds that a request waits for the end of a run whose process died, which waits for its session."""
 
 OnShutdown = Literal["cancel", "wait"]
 
@@ -92,6 +98,7 @@ class Hub:
         self._whose: dict[str, Whose] = {}
         self._watched: dict[str, _Watched] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._burials: dict[str, asyncio.Task[None]] = {}
 
     # -- runs ---------------------------------------------------------------------------------------------------
 
@@ -121,6 +128,8 @@ class Hub:
             raise Refused(429, "too_many_runs", "Too many runs go on here; try again later.", {"Retry-After": "5"})
         chosen = self.agent(agent)
         key = None if session is None else principal.key_of(session)
+        if key is not None:
+            await self.infos(key, limit=1)  # the turn of a process that died comes before this one
         arguments = cast("Any", dict(overrides or {}))
         run_id = chosen.start(list(messages) or None, session=key, owner=principal.id, **arguments)
         self._know(run_id, Whose(principal.id, chosen.name, key or ""))
@@ -192,12 +201,48 @@ class Hub:
         """The state of somebody's run. Raises `Refused`."""
         whose = await self.whose(principal, run_id)
         info = await self.store.run_info(run_id)
+        if info is not None and _is_dead(info):
+            await self._bury(run_id, whose.agent)
+            info = await self.store.run_info(run_id)
         if info is None or not info.last_seq:
             if find_detached(self.store, run_id) is None:
                 raise not_found("run")
             # It waits for its session.
             return RunInfo(run_id, whose.session, whose.agent, "running", None, 0.0, 0.0, 0)
         return info
+
+    async def infos(self, session: str, limit: int) -> list[RunInfo]:
+        """The runs of the session that is kept under this name, the newest first."""
+        infos = await self.store.run_infos(session, limit=limit)
+        dead = [info for info in infos if _is_dead(info)]
+        for info in dead:
+            await self._bury(info.run_id, info.agent)
+        return await self.store.run_infos(session, limit=limit) if dead else infos
+
+    async def _bury(self, run_id: str, agent: str) -> None:
+        """End a run whose process died, so that its readers, its session and its state get an end."""
+        if agent not in self.agents:
+            return
+        task = self._burials.get(run_id)
+        if task is None:
+            task = self._burials[run_id] = self._spawn(self._end_dead(run_id, self.agents[agent]))
+            task.add_done_callback(lambda _: self._burials.pop(run_id, None))
+        await asyncio.wait([task], timeout=BURIED_IN)
+
+    async def _end_dead(self, run_id: str, agent: Agent[Any]) -> None:
+        try:
+            await agent.cancel(run_id, DIED)
+        except HeadwaterError as error:  # it stays as it is; whoever asks next tries again
+            _log.error("The run %s of a process that died could not be ended: %s", run_id, error)
+
+    async def _look_after(self, run_id: str, agent: str) -> None:
+        """Nothing came for a while: is there anybody who runs it?"""
+        try:
+            info = await self.store.run_info(run_id)
+        except HeadwaterError:
+            return  # the reader finds out
+        if info is not None and _is_dead(info):
+            await self._bury(run_id, agent)
 
     # -- readers ------------------------------------------------------------------------------------------------
 
@@ -217,8 +262,14 @@ class Hub:
             if watched.timer is not None:
                 watched.timer.cancel()
                 watched.timer = None
-        after = min(after, info.last_seq)
-        return Cursor(self.feeds, run_id, after, until, lambda: self._left(run_id, watched))
+        return Cursor(
+            self.feeds,
+            run_id,
+            min(after, info.last_seq),
+            until,
+            on_close=lambda: self._left(run_id, watched),
+            on_silence=lambda: self._look_after(run_id, info.agent),
+        )
 
     def _watch(self, run_id: str, policy: OnDisconnect | None) -> None:
         for known in [known for known in self._watched if find_detached(self.store, known) is None]:
@@ -263,10 +314,11 @@ class Hub:
         if run is not None:
             self._spawn(run.cancel(LEFT))
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # -- the end ------------------------------------------------------------------------------------------------
 
@@ -284,3 +336,8 @@ class Hub:
         await end_detached(self.store, wait=wait, reason=CLOSED, only=self._watched)
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+
+def _is_dead(info: RunInfo) -> bool:
+    """Whether the store is certain that nobody runs what seems to go on."""
+    return info.state == "running" and info.is_alive is False

@@ -170,8 +170,14 @@ async def view_session(request: Request) -> Response:
     """A conversation as it stands, and the run that goes on in it."""
     hub, principal, name = hub_of(request), principal_of(request), request.path_params["session"]
     key = principal.key_of(name)
+    infos = await hub.infos(key, limit=50)
     session = await load_session(hub.store, key)
-    infos = await hub.store.run_infos(key, limit=50)
+    for _ in range(3):
+        # A turn that is stored meanwhile is either in `messages` or `active`: neither in both nor in none.
+        now = await hub.infos(key, limit=50)
+        if _states(now) == _states(infos):
+            break
+        infos, session = now, await load_session(hub.store, key)
     if not session.version and not infos:
         raise not_found("session")
     active = next((info for info in infos if info.state != "ended"), None)
@@ -187,6 +193,10 @@ async def view_session(request: Request) -> Response:
             _active(active),
         )
     )
+
+
+def _states(infos: Sequence[RunInfo]) -> list[tuple[str, str]]:
+    return [(info.run_id, info.state) for info in infos]
 
 
 def _active(info: RunInfo | None) -> ActiveRun | None:

@@ -13,7 +13,6 @@ import hmac
 import inspect
 import ipaddress
 from collections.abc import Awaitable, Callable, Sequence
-from http.cookies import CookieError, SimpleCookie
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -26,7 +25,7 @@ from headwater.serve.principal import SINGLE, Principal
 from headwater.serve.problems import Refused, answer
 
 Authorize: TypeAlias = Callable[[HTTPConnection], "Principal | str | Awaitable[Principal | str | None] | None"]
-"""Who asks: a principal, or its id; None for nobody, which is answered with 401. Called for every request."""
+"""Who asks: a principal, or its id; None or "" for nobody, which is answered with 401. Called for every request."""
 
 LOOPBACK = ("localhost", "*.localhost", "127.0.0.1", "::1")
 
@@ -60,7 +59,8 @@ class TokenAuth:
         scheme, _, given = connection.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return SINGLE if self.is_token(given.strip()) else None
-        cookie = _cookies(connection).get(cookie_name(connection), "")
+        # Whatever other servers of this host have set stands in the same header, so it is read with tolerance.
+        cookie = connection.cookies.get(cookie_name(connection), "")
         return SINGLE if hmac.compare_digest(cookie.encode(), self._cookie.encode()) else None
 
     def is_token(self, given: str) -> bool:
@@ -81,15 +81,6 @@ def open_to_all(connection: HTTPConnection) -> Principal:
 def cookie_name(connection: HTTPConnection) -> str:
     """Cookies do not know ports: two servers on one host must not take each other's."""
     return f"headwater-{_split(connection.headers.get('host', ''))[1] or 80}"
-
-
-def _cookies(connection: HTTPConnection) -> dict[str, str]:
-    jar: SimpleCookie = SimpleCookie()
-    try:
-        jar.load(connection.headers.get("cookie", ""))
-    except CookieError:
-        return {}
-    return {name: morsel.value for name, morsel in jar.items()}
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -139,18 +130,20 @@ class Guard:
     def _check(self, connection: HTTPConnection, origin: str | None) -> None:
         rules, headers = self._rules, connection.headers
         if not is_expected(headers.getlist("host"), rules.hosts):
-            raise Refused(421, "wrong_host", "This server does not answer to that host; see --allowed-host.")
+            raise Refused(
+                421, "wrong_host", "This server does not answer to that host: see allowed_hosts, --allowed-host."
+            )
         if sum(len(name) + len(value) for name, value in connection.scope["headers"]) > rules.headers:
             raise Refused(431, "headers_too_large", f"The headers have more than {rules.headers} bytes.")
         if origin is None and not _is_at_home(connection):
-            raise Refused(403, "foreign_origin", "Pages of other origins may not use this server.")
+            raise Refused(403, "foreign_origin", "Pages of other origins may not use this server: see allowed_origins.")
         if connection.scope["type"] != "http" or connection.scope["method"] in SAFE:
             return
         length = headers.get("content-length", "0")
         has_body = length != "0" or "transfer-encoding" in headers
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if has_body and kind != "application/json":
-            raise Refused(415, "not_json", "Send application/json.")
+            raise Refused(415, "not_json", "Send JSON, with the header `Content-Type: application/json`.")
         if not length.isdecimal() or int(length) > rules.body:
             raise Refused(413, "body_too_large", f"The body may have at most {rules.body} bytes.")
 
@@ -158,14 +151,19 @@ class Guard:
         origin = connection.headers.get("origin")
         return origin if origin is not None and origin in self._rules.origins else None
 
+    @property
+    def _how(self) -> str:
+        is_token = isinstance(self._rules.authorize, TokenAuth)
+        return "Say who you are." if not is_token else "Send the server's token: `Authorization: Bearer TOKEN`."
+
     async def _principal(self, connection: HTTPConnection) -> Principal:
         found = self._rules.authorize(connection)
         if inspect.isawaitable(found):
             found = await found
-        if found is None:
+        if found is None or found == "":  # an empty name would be the one user of a server that tells none apart
             if is_public(path_of(connection.scope), self._rules.public):
                 return SINGLE
-            raise Refused(401, "unauthorized", "Say who you are.", {"WWW-Authenticate": "Bearer"})
+            raise Refused(401, "unauthorized", self._how, {"WWW-Authenticate": "Bearer"})
         return Principal(found) if isinstance(found, str) else found
 
 

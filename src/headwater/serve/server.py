@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
 from types import TracebackType
@@ -54,7 +55,8 @@ def bind(host: str, port: int) -> socket.socket:
         listener.listen(512)
     except OSError as error:
         listener.close()
-        raise UsageError(f"{host}:{port} cannot be listened on: {error.strerror}.") from error
+        hint = " Port 0 is any free one." if error.errno == errno.EADDRINUSE else ""
+        raise UsageError(f"{host}:{port} cannot be listened on: {error.strerror}.{hint}") from error
     listener.setblocking(False)
     return listener
 

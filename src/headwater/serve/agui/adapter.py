@@ -49,7 +49,7 @@ def agui(
     """
     translate = partial(_translate, subagents, blobs)
     leave: OnDisconnect = Detach() if resumable else CancelRun()
-    thread = f"{path}/{{agent}}/threads/{{thread}}"
+    thread = f"{path}/{{agent}}/threads/{{thread:path}}"
     return (
         Route(f"{path}/{{agent}}", _read, translate, on_disconnect=leave),
         Route(thread, _read_thread, translate, method="GET", on_disconnect=Detach()),

@@ -47,7 +47,7 @@ def vercel(*, path: str = "/vercel", resumable: bool = False, blobs: str = "/run
     translate = partial(_translate, blobs)
     leave: OnDisconnect = Detach() if resumable else CancelRun()
     api = f"{path}/{{version}}/{{agent}}"
-    chat = f"{api}/{{chat}}"
+    chat = f"{api}/{{chat:path}}"
     return (
         Route(api, _read, translate, headers=HEADERS, on_disconnect=leave),
         Route(f"{chat}/stream", _read_chat, translate, method="GET", headers=HEADERS, on_disconnect=Detach()),
