@@ -22,7 +22,7 @@ from headwater.agents.base import Agent
 from headwater.errors import UsageError
 from headwater.serve import adapter, native, sessions, websocket
 from headwater.serve.hub import Hub, Limits, OnShutdown
-from headwater.serve.mount import endpoint_of
+from headwater.serve.mount import endpoint_of, get_only
 from headwater.serve.openapi import describe
 from headwater.serve.page import Page
 from headwater.serve.policy import Detach, OnDisconnect
@@ -133,11 +133,14 @@ def _native_routes(auth: Authorize | None) -> list[BaseRoute]:
     def route(path: str, handler: Handler, method: str = "GET") -> Route:
         return Route(path, _Handled(handler), methods=[method], name=handler.__name__)
 
+    def stream(path: str, handler: Handler) -> Route:
+        return get_only(route(path, handler))
+
     routes: list[BaseRoute] = [
         route("/agents", native.agents),
         route("/runs", native.begin, "POST"),
         route("/runs/{run_id}", native.view_run),
-        route("/runs/{run_id}/events", native.events),
+        stream("/runs/{run_id}/events", native.events),
         route("/runs/{run_id}/events/{seq:int}", native.one_event),
         route("/runs/{run_id}/decisions", native.decide, "POST"),
         route("/runs/{run_id}/cancel", native.cancel, "POST"),
@@ -198,6 +201,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncGenerator[None, None]:
     hub = hub_of_app(app)
+    await hub.check()
     restore = _close_on_signals(hub)
     try:
         yield

@@ -100,6 +100,10 @@ class Hub:
         self._tasks: set[asyncio.Task[None]] = set()
         self._burials: dict[str, asyncio.Task[None]] = {}
 
+    async def check(self) -> None:
+        """Raise `StoreError` if nothing can be kept: a server that cannot keep runs does not begin to serve."""
+        await self.store.run_info("")
+
     # -- runs ---------------------------------------------------------------------------------------------------
 
     def agent(self, name: str) -> Agent[Any]:

@@ -15,7 +15,7 @@ from headwater.serve.hub import Hub
 from headwater.serve.principal import Principal
 from headwater.serve.problems import Refused, not_found, refusal_of
 from headwater.serve.requests import hub_of, principal_of
-from headwater.serve.sse import EventStream, TranslatedFramer, collect
+from headwater.serve.sse import EventStream, TranslatedEvents, TranslatedFramer, collect
 
 Handler = Callable[[Request], Awaitable[ASGIApp]]
 
@@ -36,7 +36,13 @@ def endpoint_of(route: adapter.Route, handle: Callable[[Handler], ASGIApp]) -> E
                 adapter.Reply(reply.body, reply.status, reply.media_type, {**refused.headers, **reply.headers})
             )
 
-    return Endpoint(route.path, handle(serve), methods=[route.method])
+    return get_only(Endpoint(route.path, handle(serve), methods=[route.method]))
+
+
+def get_only(route: Endpoint) -> Endpoint:
+    """The route without HEAD, which would open a stream, be a reader of the run, and show nothing of it."""
+    route.methods = (route.methods or set()) - {"HEAD"}
+    return route
 
 
 async def _serve(route: adapter.Route, request: Request) -> ASGIApp:
@@ -84,8 +90,8 @@ async def _serve(route: adapter.Route, request: Request) -> ASGIApp:
         whose = await hub.whose(principal, run_id)
         translator = route.translate(incoming, adapter.Followed(run_id, whose.agent, whose.session, resumed))
         if route.streams(incoming):
-            return EventStream(cursor, TranslatedFramer(translator), hub.limits, route.headers)
-        body = await collect(cursor, translator, request.receive)
+            return EventStream(cursor, TranslatedFramer(translator, after), hub.limits, route.headers)
+        body = await collect(cursor, TranslatedEvents(translator, after), request.receive)
     except BaseException:
         cursor.close()
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,8 +23,9 @@ from headwater.api import (
     RunView,
     SessionView,
 )
+from headwater.errors import Compacted
+from headwater.events import AgentEvent, RunEndEvent, encode_event
 from headwater.events import Response as Answer
-from headwater.events import RunEndEvent
 from headwater.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, user
 from headwater.serve.problems import Refused, not_found
 from headwater.serve.requests import after_of, hub_of, policy_of, principal_of, read_json
@@ -32,6 +34,9 @@ from headwater.store.base import RunInfo
 
 MAX_NAME = 512
 """Characters of a session's name and of a reason."""
+TYPE = re.compile(r"[ -~]+")
+"""A media type that a header can hold."""
+BYTES = "application/octet-stream"
 INLINE = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 """Blobs that a page may show; all others are downloads."""
 
@@ -141,10 +146,15 @@ async def one_event(request: Request) -> Response:
     hub, principal, run_id = hub_of(request), principal_of(request), request.path_params["run_id"]
     await hub.whose(principal, run_id)
     seq: int = request.path_params["seq"]
-    found = await hub.store.read(run_id, seq - 1, limit=1) if 0 < seq < 2**53 else []
+    if not 0 < seq < 2**53:
+        raise not_found("event")
+    try:
+        found: Sequence[AgentEvent] = await hub.store.read(run_id, seq - 1, limit=1)
+    except Compacted:  # what is no delta is kept
+        found = [event for event in (await hub.store.snapshot(run_id)).events if event.seq == seq]
     if not found or found[0].seq != seq:
         raise not_found("event")
-    return answer(msgspec.Raw(msgspec.json.encode(found[0])))
+    return answer(msgspec.Raw(encode_event(found[0])))
 
 
 async def decide(request: Request) -> Response:
@@ -210,13 +220,15 @@ async def blob(request: Request) -> Response:
     found = await hub.store.get_blob(run_id, request.path_params["ref"])
     if found is None:
         raise not_found("blob")
-    kind = found.media_type.partition(";")[0].strip().lower()
+    # The type is what a tool, or what it asked, has said: it may be anything, also what no header can hold.
+    said = found.media_type if TYPE.fullmatch(found.media_type) else BYTES
+    kind = said.partition(";")[0].strip().lower()
     is_shown = kind in INLINE or kind.startswith(("audio/", "video/"))
     # What a tool brought home is not a page of ours: it never runs here.
     headers = {
         "content-security-policy": "sandbox; default-src 'none'",
         "content-disposition": "inline" if is_shown else "attachment",
         "cache-control": "private, max-age=31536000, immutable",
-        "content-type": found.media_type if is_shown or kind == "text/plain" else "application/octet-stream",
+        "content-type": said if is_shown or kind == "text/plain" else BYTES,
     }
     return Response(found.data, headers=headers)

@@ -25,6 +25,10 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._app = app
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await hub_of_app(self._app).check()  # here it is raised; what the application's own start raises is only logged
+        await super().startup(sockets)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         hub_of_app(self._app).close_streams()
         await super().shutdown(sockets)
@@ -80,6 +84,8 @@ class BackgroundServer:
             asyncio.run(self.server.serve(sockets=[self._listener]))
         except BaseException as error:  # noqa: BLE001 it is raised where the block is left
             self._failure = error
+        finally:
+            self._listener.close()  # who still connects is refused, and does not wait for nobody
 
     def __enter__(self) -> BackgroundServer:
         self._thread.start()
@@ -90,5 +96,5 @@ class BackgroundServer:
     ) -> None:
         self.server.should_exit = True
         self._thread.join(GRACE + 5)
-        if self._failure is not None and error is None:
-            raise self._failure
+        if self._failure is not None:
+            raise self._failure from error

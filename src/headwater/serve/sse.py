@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from headwater.errors import StoreError
 from headwater.serve.adapter import CloseReason, Translator
 from headwater.serve.feed import Closing, Cursor, Item
 from headwater.serve.hub import Limits
@@ -126,34 +127,53 @@ class NativeFramer:
         return b": stream.end\n\n" if why == "end" else b""
 
 
-class TranslatedFramer:
-    """What a protocol adapter makes of the events."""
+class TranslatedEvents:
+    """What a protocol adapter makes of the events above the number `after`, each of which it is fed once."""
 
-    def __init__(self, translator: Translator) -> None:
-        self._translator = translator
+    def __init__(self, translator: Translator, after: int) -> None:
+        self.translator = translator
+        self._after = after
+        self._was_fed = False
+
+    def feed(self, items: Sequence[Item], snapshot_at: int | None) -> list[Frame]:
+        """The frames of these items. Raises `StoreError` for a snapshot that takes the place of what was fed."""
+        if snapshot_at is not None:
+            if self._was_fed:
+                raise StoreError("The reader is so slow that the log does not have event by event what comes next")
+            items = [item for item in items if item.seq > self._after]  # no block goes on behind the end of a segment
+        self._was_fed = True
+        feed = self.translator.feed
+        return [frame for item in items for frame in feed(item.event)]
+
+
+class TranslatedFramer:
+    """The same as bytes of a stream."""
+
+    def __init__(self, translator: Translator, after: int) -> None:
+        self._events = TranslatedEvents(translator, after)
 
     def open(self) -> bytes:
-        return _frames(self._translator.open())
+        return _bytes(self._events.translator.open())
 
     def items(self, items: Sequence[Item], snapshot_at: int | None) -> bytes:
-        feed = self._translator.feed
-        return b"".join([_frames(feed(item.event)) for item in items])
+        return _bytes(self._events.feed(items, snapshot_at))
 
     def close(self, why: CloseReason) -> bytes:
-        return _frames(self._translator.close(why))
+        return _bytes(self._events.translator.close(why))
 
 
-async def collect(cursor: Cursor, translator: Translator, receive: Receive) -> bytes:
+async def collect(cursor: Cursor, events: TranslatedEvents, receive: Receive) -> bytes:
     """Read a run to its end and return what a translator makes of it, as one body. Closes the cursor.
 
     Raises `Closing` and `StoreError`; comes back early if the client leaves.
     """
     watch = asyncio.get_running_loop().create_task(_watch(receive, cursor))
+    translator = events.translator
     try:
         frames = list(translator.open())
         while not cursor.is_over:
-            for item in await cursor.next(PATIENCE):
-                frames.extend(translator.feed(item.event))
+            items = await cursor.next(PATIENCE)
+            frames.extend(events.feed(items, cursor.snapshot_at))
         frames.extend(translator.close("end"))
         return b"".join([frame.data for frame in frames])
     finally:
@@ -161,7 +181,7 @@ async def collect(cursor: Cursor, translator: Translator, receive: Receive) -> b
         cursor.close()
 
 
-def _frames(frames: Sequence[Frame]) -> bytes:
+def _bytes(frames: Sequence[Frame]) -> bytes:
     return b"".join([encode_frame(frame.event, frame.data, frame.id) for frame in frames])
 
 
