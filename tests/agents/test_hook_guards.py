@@ -14,6 +14,7 @@ from headwater.core.budget import Budget
 from headwater.errors import UsageError
 from headwater.hooks import HookCall, NeedsApproval, Replace, Withdraw, input_guard, output_guard, tool_guard
 from headwater.messages import ToolMessage
+from headwater.teams import Swarm, TeamAgent
 from headwater.testing import ScriptedModel, call, check_events, say, think, usage, wait
 from tests.agents.support import run
 
@@ -314,6 +315,34 @@ def test_a_tool_guard_is_asked_about_its_tools_only() -> None:
     guard = tool_guard(lambda call: asked.append(call.name), tools=["pay"])
     hw.ReActAgent(model=model, tools=[pay, other], hooks=[guard]).call("Go.")
     assert asked == ["pay"]
+
+
+def pays(*names: str) -> Any:
+    return tool_guard(lambda call: None, tools=names)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: hw.ReActAgent(model=ScriptedModel([]), tools=[pay], hooks=[pays("pay", "pya")]),
+        lambda: hw.SimpleAgent(model=ScriptedModel([]), hooks=[pays("pya")]),
+        lambda: hw.ReActAgent(model=ScriptedModel([]), tools=[pay]).call("Go.", hooks=[pays("pya")]),
+        lambda: TeamAgent(
+            "t", [hw.ReActAgent("a", model=ScriptedModel([]), tools=[pay])], Swarm(), hooks=[pays("pya")]
+        ),
+    ],
+)
+def test_a_tool_guard_of_a_tool_that_there_is_not_is_refused_by_name(make: Callable[[], Any]) -> None:
+    with pytest.raises(UsageError, match="a tool named 'pya', which there is not") as refused:
+        make()
+    assert ("Is 'pay' meant?" in str(refused.value)) == ("Tools: pay" in str(refused.value))
+
+
+def test_a_tool_guard_may_be_for_what_runs_inside() -> None:
+    member = hw.ReActAgent("a", model=ScriptedModel(["Done."]), tools=[pay])
+    TeamAgent("t", [member, hw.SimpleAgent("b", model=ScriptedModel([]))], Swarm(), hooks=[pays("pay", "raise_task")])
+    hw.ReActAgent(model=ScriptedModel([]), tools=[member.as_tool("ask_a")], hooks=[pays("pay", "ask_a")])
+    hw.ReActAgent(model=ScriptedModel([]), planning=True, hooks=[pays("create_plan")])
 
 
 # -- what is no guard -----------------------------------------------------------------------------------------------

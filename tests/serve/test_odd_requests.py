@@ -123,7 +123,9 @@ def test_one_event_is_given_out_whole_also_if_it_is_of_a_kind_that_is_not_known_
                 "agent_kind": "simple",
                 "path": ["teller"],
             }
-            new = decode_event({"type": "new.kind", "v": 1, "seq": 1, "ts": 1.0, "origin": origin, "value": 7})
+            new = decode_event(
+                {"type": "new.kind", "v": 1, "seq": 1, "ts": 1.0, "round": 0, "origin": origin, "value": 7}
+            )
             epoch = await store.open_epoch(other)
             await store.append(other, [new], epoch=epoch, step="run", wseq=1)
             async with client.get(f"{server.url}/runs/{other}/events/1") as answer:

@@ -16,15 +16,31 @@ import pytest
 
 import headwater as hw
 from headwater.serve import BackgroundServer
+from headwater.store import SQLiteStore
 from headwater.testing import ScriptedModel, call, check_events, say
 from tests.serve.support import Gate, begin, events_in, frames_of, read, serving, talk, transfer, waiting_tool
 
 MADE = """
+import asyncio, time
 import headwater as hw
-from headwater.testing import ScriptedModel, say, think
+from headwater.testing import ScriptedModel, call, say, think
+
+@hw.tool
+async def nap() -> None:
+    "Sleep."
+    await asyncio.sleep(60)
+
+@hw.tool
+def block() -> None:
+    "Block a thread."
+    time.sleep(60)
+
+def busy(name, tool):
+    return hw.ReActAgent(name, model=ScriptedModel([[say("a"), call(tool.name)]] * 9), tools=[tool])
 
 agent = hw.SimpleAgent("teller", model=ScriptedModel([[think("Hm."), say("Once ", "upon.")]] * 9))
 both = [agent, hw.SimpleAgent("other", model=ScriptedModel(["Hi."]))]
+busy_ones = [busy("naps", nap), busy("blocks", block)]
 """
 
 
@@ -156,6 +172,49 @@ def test_the_command_serves_behind_a_token_and_ends_at_once_with_open_streams(tm
         assert served.process.wait(10) in (0, -signal.SIGTERM)
         assert time.monotonic() - began < 5
     assert (tmp_path / "runs.db").exists()
+
+
+@pytest.mark.parametrize("agent", ["naps", "blocks"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_command_in_five_seconds_with_streams_open_and_tools_at_work(
+    number: signal.Signals, agent: str, tmp_path: Path
+) -> None:
+    with Command(tmp_path, "made.py:busy_ones", "--store", "runs.db", "--no-auth") as served:
+
+        async def main(client: aiohttp.ClientSession) -> str:
+            run_id = await begin(client, served.url, agent=agent, session="s")
+            async with (
+                client.get(f"{served.url}/runs/{run_id}/events") as stream,
+                client.ws_connect(f"{served.url}/runs/{run_id}/ws?window=1") as socket,  # which acknowledges nothing
+            ):
+                reader = frames_of(stream)
+                async for frame in reader:
+                    if b'"tool.start"' in frame.data:
+                        break
+                assert (await socket.receive()).type is aiohttp.WSMsgType.TEXT
+                nonlocal sent
+                sent = time.monotonic()
+                served.process.send_signal(number)
+                assert [frame.data async for frame in reader] == []  # the stream ends as a stream ends
+                while not socket.closed:
+                    await socket.receive()
+                assert socket.close_code == 1012
+            return run_id
+
+        sent = 0.0
+        run_id = talk(main)
+        assert served.process.wait(10) in (0, -number, 128 + number)
+        assert time.monotonic() - sent < 5
+
+    async def look_back() -> None:
+        store = SQLiteStore(tmp_path / "runs.db")
+        log = await store.read(run_id)
+        check_events(log)
+        assert isinstance(log[-1], hw.RunEndEvent)
+        assert log[-1].outcome is hw.Outcome.CANCELLED
+        await store.aclose()
+
+    asyncio.run(look_back())
 
 
 @pytest.mark.parametrize(

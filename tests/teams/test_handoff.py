@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import headwater as hw
 from headwater.core.team.handoff import Handoff, HandoffTool, handoff_to
 from headwater.core.team.routing import Finish, Member, Passed
 from headwater.errors import UsageError
 from headwater.events import AgentKind, Outcome
 from headwater.messages import AssistantMessage, Message, TextPart, ToolMessage, assistant, user
+from headwater.teams import Blackboard, ContractNet, Swarm, TeamAgent
+from headwater.testing import ScriptedModel
 from tests.teams.simulate import Fails, Says, Script, TeamSimulation
 
 MEMBERS = (Member("desk", "Takes calls."), Member("billing", "Knows bills."), Member("repairs"))
@@ -91,6 +94,32 @@ def test_a_handoff_tool_may_have_no_memo_or_arguments_of_its_own() -> None:
     run = team(protocol, {"desk": [Says(calls=(("call", {"fault": {"light": "out"}}),))]})
     run.run()
     assert run.state.handoffs[0].memo == '{"light":"out"}'
+
+
+def test_a_members_own_tool_with_the_name_of_one_of_the_teams_is_refused_when_the_team_is_made() -> None:
+    def own(name: str) -> hw.ReActAgent:
+        @hw.tool(name=name)
+        def mine() -> str:
+            """Mine."""
+            return "mine"
+
+        return hw.ReActAgent("ann", model=ScriptedModel([]), tools=[mine])
+
+    bob = hw.ReActAgent("bob", model=ScriptedModel([]))
+    for name, protocol in (
+        ("transfer_to", Handoff()),
+        ("call_bob", Handoff(passes={"ann": [handoff_to("bob", name="call_bob")]})),
+        ("raise_task", Swarm()),
+        ("board_write", Blackboard()),
+        ("decline", ContractNet()),
+    ):
+        with pytest.raises(UsageError, match=f"a tool named '{name}'.* has the same name"):
+            TeamAgent("t", [own(name), bob], protocol)
+        TeamAgent("t", [own("mine"), bob], protocol)
+    # What a member is not given is no matter of its.
+    TeamAgent("t", [own("transfer_to"), bob], Handoff(start="bob", passes={"bob": ["ann"]}))
+    TeamAgent("t", [own("raise_task"), bob], Swarm(joiner="ann"))
+    TeamAgent("t", [own("decline"), bob], ContractNet(bid=lambda member, state: None))
 
 
 def test_of_several_handoffs_in_one_round_the_first_counts() -> None:

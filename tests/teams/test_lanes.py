@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+import weakref
+
+import pytest
 
 import headwater as hw
 from headwater.chat.request import ModelRequest
 from headwater.core.budget import Budget
+from headwater.drive import lanes
 from headwater.drive.lanes import Lane
+from headwater.errors import UsageError
 from headwater.events import NodeEndEvent, ReasonDeltaEvent, RunTree, tree
 from headwater.teams import Parallel, Sequential, TeamAgent
 from headwater.testing import check_events
@@ -73,6 +78,35 @@ def test_each_member_has_a_lane_that_ends_with_its_run() -> None:
             assert kinds.count("run.end") == 1
 
     run(main)
+
+
+def test_a_lane_that_nobody_has_keeps_nothing_and_one_that_is_not_read_says_what_it_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lanes, "LIMIT", 50)
+
+    async def main() -> None:
+        async with talkers().stream("Go.") as stream:
+            kept: dict[str, Lane] = {}
+            dropped: list[weakref.ref[Lane]] = []
+            async for lane in stream.lanes():
+                if lane.origin.agent == "bob":
+                    dropped.append(weakref.ref(lane))
+                else:
+                    kept[lane.origin.agent] = lane
+                del lane
+            assert [reference() for reference in dropped] == [None]
+            with pytest.raises(UsageError, match=r"crew/ann was not read while 50 events came"):
+                await anext(kept["ann"])
+            assert (await anext(kept["crew"])).type == "run.start"  # few enough
+
+    run(main)
+
+
+def talkers() -> TeamAgent:
+    words = [say(*("word " for _ in range(200)))]
+    members = [hw.SimpleAgent(name, model=ScriptedModel([words])) for name in ("ann", "bob")]
+    return TeamAgent("crew", members, Parallel())
 
 
 def test_members_run_at_once_and_are_heard_while_others_run() -> None:

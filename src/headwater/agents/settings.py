@@ -22,6 +22,7 @@ from headwater.chat.profile import OutputMode
 from headwater.chat.request import RequestOptions
 from headwater.core.budget import Budget
 from headwater.core.context.policy import ContextPolicy
+from headwater.core.context.steps import RELOAD
 from headwater.core.gate import Gate
 from headwater.core.hooks.methods import Hook
 from headwater.core.hooks.reading import NO_HOOKS, Hooks, read_hooks
@@ -29,7 +30,7 @@ from headwater.core.loops import LoopGuard
 from headwater.core.plan import PLAN_TOOL_NAMES
 from headwater.core.policy import DEFAULT_LIMITS, DEFAULT_RETRY, Limits, Retry
 from headwater.core.team.record import OnFailure
-from headwater.core.team.routing import TeamProtocol
+from headwater.core.team.routing import NamesTools, TeamProtocol
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.errors import UsageError
@@ -111,6 +112,7 @@ class Settings(msgspec.Struct, frozen=True):
         check_number("output_retries", self.output_retries, least=0, whole=True)
         check_number("approval_expires_in", self.approval_expires_in, least=0, optional=True)
         _check_planning(self)
+        _check_guards(self)
         context = resolve_context(self.context)
         asked = (self.model, *self.fallback, *(context.models if context is not None else ()))
         check_budget(self.budget, [model.name for model in asked if model.name])
@@ -238,6 +240,34 @@ def _check_planning(settings: Settings) -> None:
                 f"planning=True gives the model a tool named {name!r}, and {where(own.function)} has the same name: "
                 'give yours another one, `@tool(name="...")`.'
             )
+
+
+def _check_guards(settings: Settings) -> None:
+    needed = {name: hook.hook for hook in settings.hooks.before_tool if hook.needs_tools for name in hook.tools or ()}
+    if not needed:
+        return
+    known = _tool_names(settings)
+    for name, hook in sorted(needed.items()):
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            meant = f"Is {close[0]!r} meant? " if close else ""
+            raise UsageError(
+                f"The guard {hook} is for a tool named {name!r}, which there is not, so it would guard nothing. {meant}"
+                f"Tools: {', '.join(sorted(known))}. What a team gives its members is guarded by the team's own hooks."
+            )
+
+
+def _tool_names(settings: Settings) -> set[str]:
+    """What the tools are called that a run, and what runs inside it, may call."""
+    names = {tool.name for tool in settings.tools} | {RELOAD}
+    if settings.planning:
+        names.update(PLAN_TOOL_NAMES)
+    inside = [tool.agent.settings for tool in settings.tools if tool.agent is not None]
+    if (team := settings.team) is not None:
+        inside += [seat.settings for seat in team.members]
+        if isinstance(team.protocol, NamesTools):
+            names.update(name for seat in team.members for name in team.protocol.tool_names(seat.name))
+    return names.union(*map(_tool_names, inside))
 
 
 def check_session(session: object) -> None:

@@ -21,12 +21,13 @@ from headwater.core.hooks.methods import Hook
 from headwater.core.hooks.reading import read_hooks
 from headwater.core.policy import DEFAULT_RETRY, Retry
 from headwater.core.team.record import OnFailure
-from headwater.core.team.routing import ChecksMembers, HandlesFailures, TeamProtocol
+from headwater.core.team.routing import ChecksMembers, HandlesFailures, NamesTools, TeamProtocol
 from headwater.drive.ports import Model
 from headwater.drive.resolve import resolve_model
 from headwater.errors import UsageError
 from headwater.events import AgentKind
 from headwater.store.base import Store
+from headwater.tools.signature import where
 from headwater.tools.toolset import Toolset
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ class TeamAgent(Agent[OutputT_co]):
         config = team_config(settings, team)
         if isinstance(team.protocol, ChecksMembers):
             team.protocol.check(config.members, has_supervisor=config.has_supervisor)
+        if isinstance(team.protocol, NamesTools):
+            _check_names(team.members, team.protocol)
         check_budget(budget, sorted(_models(settings)))
         super().__init__(name, AgentKind.TEAM, settings.checked(), store, description)
 
@@ -149,6 +152,20 @@ def _protocol(protocol: object) -> TeamProtocol:
         raise UsageError(f"protocol must be an object with a method `route`, such as Sequential(), not {protocol!r}.")
     made: Any = protocol
     return made
+
+
+def _check_names(members: Sequence[Seat], protocol: NamesTools) -> None:
+    """Raise `UsageError` if a member's own tool has the name of one that the team gives it."""
+    for seat in members:
+        if seat.kind is not AgentKind.REACT:
+            continue  # it has no tools
+        for name in protocol.tool_names(seat.name):
+            own = seat.settings.tools.get(name)
+            if own is not None:
+                raise UsageError(
+                    f"{type(protocol).__name__} gives {seat.name!r} a tool named {name!r}, and {where(own.function)} "
+                    'has the same name: give yours another one, `@tool(name="...")`.'
+                )
 
 
 def _on_failure(policy: object, protocol: object) -> OnFailure:

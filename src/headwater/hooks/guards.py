@@ -119,13 +119,17 @@ def tool_guard(check: ToolCheck, *, tools: Sequence[str] | None = None) -> ToolG
     """Let `check` judge calls before they are run: those of `tools`, or all.
 
     It may be async. Text (or `Refuse(text)`) refuses the call, and the model reads it; `NeedsApproval(reason)` asks a
-    person; a `ToolResult` is the result, and the tool is not run.
+    person; a `ToolResult` is the result, and the tool is not run. An agent that has not all of `tools`, and whose
+    members and agents as tools have them neither, is refused with `UsageError`: nothing would be guarded.
     """
     return ToolGuard(check, tools)
 
 
 class ToolGuard:
     """See `tool_guard`."""
+
+    needs_tools = True
+    """A name that no tool has is a mistake: a guard of nothing."""
 
     def __init__(self, check: ToolCheck, tools: Sequence[str] | None) -> None:
         self.name = _name(check)

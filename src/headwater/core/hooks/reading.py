@@ -19,11 +19,13 @@ LOOK_BACK = 200
 
 
 class Method(msgspec.Struct, frozen=True):
-    """One method of one hook, by the hook's name. `tools` are those it is asked about (None: all)."""
+    """One method of one hook, by the hook's name. `tools` are those it is asked about (None: all); with `needs_tools`
+    it is a mistake if one of them is not there."""
 
     hook: str
     call: Callable[..., Any]
     tools: frozenset[str] | None = None
+    needs_tools: bool = False
 
     def concerns(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
@@ -109,7 +111,8 @@ def _name(hook: object) -> str:
 
 def _method(hook: object, name: str) -> Method:
     only: Collection[str] | None = getattr(hook, "only_tools", None)
-    return Method(_name(hook), getattr(hook, name), None if only is None else frozenset(only))
+    needs = bool(getattr(hook, "needs_tools", False))
+    return Method(_name(hook), getattr(hook, name), None if only is None else frozenset(only), needs)
 
 
 def _text_check(hook: object) -> TextCheck:

@@ -84,6 +84,10 @@ class Blackboard(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("Blackboard needs members that work on it.")
         check_names("Blackboard.interests", self.interests, members)
 
+    def tool_names(self, member: str) -> tuple[str, ...]:
+        """The tools that the member may get from the team."""
+        return tuple(tool.spec.name for tool in BOARD_TOOLS)
+
     def route(self, state: TeamState) -> Moves:
         if not state.noted("board"):
             first = [task_text(state.task)] if self.items is None else call_texts("Blackboard.items", self.items, state)

@@ -28,7 +28,7 @@ from headwater.core.team.routing import (
 from headwater.errors import ErrorInfo, UsageError
 from headwater.events import Outcome
 
-BID, WORK = "bid", "work"
+BID, DECLINE, WORK = "bid", "decline", "work"
 """Labels of nodes: a member is asked for its bid, a member executes the task."""
 
 BidFunction: TypeAlias = Callable[[Member, TeamState], Bid | None]
@@ -70,6 +70,10 @@ class ContractNet(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("ContractNet needs members that can bid.")
         if has_supervisor:
             raise UsageError("ContractNet has no use for a model of the team's: leave `model` out, or use `choose`.")
+
+    def tool_names(self, member: str) -> tuple[str, ...]:
+        """The tools that the member may get from the team."""
+        return (BID, DECLINE) if self.bid is None else ()
 
     def route(self, state: TeamState) -> Moves:
         heard = {note.data["member"] for note in state.notes if note.name in ("bid", "no_bid")}
@@ -122,7 +126,7 @@ class ContractNet(msgspec.Struct, frozen=True, kw_only=True):
             f"if you cannot do the task well. If you have no such tools, answer with the line `{self.measure}: NUMBER` "
             "and your reason, or with `no bid`."
         )
-        tools = (self._tool(BID, wins, means), self._tool("decline", wins, means))
+        tools = (self._tool(BID, wins, means), self._tool(DECLINE, wins, means))
         return Assignment(name, brief(state.task, ask=text), label=BID, tools=tools)
 
     def _tool(self, name: str, wins: str, means: str) -> TeamTool:

@@ -136,6 +136,12 @@ class Handoff(msgspec.Struct, frozen=True):
                 raise UsageError(f"Handoff: {source!r} has two tools named {tool!r}. Give one another name.")
             used.add(tool)
 
+    def tool_names(self, member: str) -> frozenset[str]:
+        """The tools that the member may get from the team."""
+        if self.passes is None:
+            return frozenset({TRANSFER})
+        return frozenset(TRANSFER if isinstance(one, str) else one.name for one in self.passes.get(member, ()))
+
     def route(self, state: TeamState) -> Moves:
         if state.running:
             return Wait()

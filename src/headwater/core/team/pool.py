@@ -10,6 +10,8 @@ import msgspec
 from headwater.chat.request import ToolSpec
 from headwater.core.team.routing import NodeResult, Note, TeamState, TeamTool, ToolAnswer, Work
 
+RAISE = "raise_task"
+
 Status = Literal["open", "running", "done", "failed"]
 
 
@@ -61,7 +63,7 @@ class Pool(msgspec.Struct, frozen=True):
         word = {"type": "string"}
         others = {"type": "string", "enum": [*self.takers], "description": "Who must do it. Leave out: who is free."}
         spec = ToolSpec(
-            "raise_task",
+            RAISE,
             "Put a new task into the team's pool, for another member or for whoever fits. Its result is not given to "
             "you. Raise only what the team's task needs, and not what you can do yourself now.",
             {

@@ -18,7 +18,7 @@ that it calls are called from here too, so they are quick and pure (work belongs
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -244,3 +244,14 @@ class ChecksMembers(Protocol):
     """
 
     def check(self, members: tuple[Member, ...], *, has_supervisor: bool) -> None: ...
+
+
+@runtime_checkable
+class NamesTools(Protocol):
+    """What a protocol may have besides `route` that gives its members tools: the names of those that a member may get.
+
+    They are asked for when the team is built, and a member that has a tool of such a name is refused. Of protocols that
+    do not say it, a member's own tool of the same name is not offered.
+    """
+
+    def tool_names(self, member: str) -> Collection[str]: ...

@@ -19,7 +19,7 @@ from headwater.core.team.checks import (
     check_names,
     check_words,
 )
-from headwater.core.team.pool import Pool, PoolTask, last_of, pool_tasks, result_of
+from headwater.core.team.pool import RAISE, Pool, PoolTask, last_of, pool_tasks, result_of
 from headwater.core.team.routing import (
     Assignment,
     Finish,
@@ -90,6 +90,10 @@ class Swarm(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("Swarm needs at least one member that takes tasks; its joiner takes none.")
         if has_supervisor:
             raise UsageError("Swarm has no use for a model of the team's: leave `model` out, or name a `joiner`.")
+
+    def tool_names(self, member: str) -> tuple[str, ...]:
+        """The tools that the member may get from the team."""
+        return () if member == self.joiner else (RAISE,)
 
     def route(self, state: TeamState) -> Moves:
         if not state.noted("pool"):
