@@ -14,6 +14,7 @@ import headwater as hw
 from headwater.serve.agui import agui
 from headwater.serve.hub import Limits
 from headwater.testing import ScriptedModel, check_events
+from headwater.wire.sse import Frame
 from tests.agents.killed import running
 from tests.serve.support import begin, events_in, frames_of, read, serving, talk
 
@@ -72,7 +73,7 @@ def test_a_stream_that_is_open_while_the_runs_process_is_killed_elsewhere_gets_a
 
         async def main(client: aiohttp.ClientSession) -> None:
             async with client.get(f"{server.url}/runs/{other.run_id}/events") as answer:
-                frames = []
+                frames: list[Frame] = []
                 async for frame in frames_of(answer):
                     frames.append(frame)
                     if b'"tool.start"' in frame.data:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import aiohttp
 import pytest
+from starlette.requests import HTTPConnection
 from yarl import URL
 
 import headwater as hw
@@ -55,8 +56,12 @@ def test_cookies_of_other_servers_of_the_host_do_not_hide_ours(other: str) -> No
         talk(main)
 
 
+def by_header(connection: HTTPConnection) -> str:
+    return connection.headers.get("x-user", "")
+
+
 def test_an_empty_name_is_nobody_and_not_the_user_of_a_server_for_one() -> None:
-    with serving(agent(), auth=lambda connection: connection.headers.get("x-user", "")) as server:
+    with serving(agent(), auth=by_header) as server:
 
         async def main(client: aiohttp.ClientSession) -> None:
             ann = {"X-User": "ann"}
