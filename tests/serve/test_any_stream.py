@@ -26,13 +26,14 @@ from headwater.events import (
     RunEndEvent,
     RunStartEvent,
 )
+from headwater.serve.a2a import A2AStream
 from headwater.serve.agui import COMPAT, COMPAT_SUBAGENTS, MODERN, AguiStream
 from headwater.serve.openai import ChatOptions, ChatStream
 from headwater.serve.vercel import VERSIONS, VercelStream
 from headwater.testing import ScriptedModel, check_events
 from headwater.testing.scripted import Item, call, fail, refuse, say, think
 from tests.core.test_laws import retries, simulate
-from tests.serve import agui_rules, vercel_rules
+from tests.serve import a2a_rules, agui_rules, vercel_rules
 from tests.serve.openai_rules import chat_breaches
 from tests.serve.record_golden import read, segments
 
@@ -56,6 +57,30 @@ def check(events: Sequence[AgentEvent], end: int | None = None) -> None:
         cut = end is not None and not ends(part)
         assert chat_breaches(chatted(part, ChatStream(LIVE, ""), cut=cut)) == []
         assert chat_breaches(chatted(part, ChatStream(HELD, "", usage=True), cut=cut), usage=True) == []
+    check_tasks(events, end)
+
+
+def check_tasks(events: Sequence[AgentEvent], end: int | None) -> None:
+    """As a task: legal up to the cut, and whoever comes there has in the end what the first reader has."""
+    cut = len(events) if end is None else end
+    live, extension = ((False, False), (True, False), (False, True))[len(events) % 3]
+    stream = A2AStream(events[0].origin.root_run_id, "context", live=live, extension=extension)
+    items: list[dict[str, Any]] = [{"task": stream.task()}]
+    for event in events[:cut]:
+        items += stream.feed(event)
+    assert a2a_rules.breaches(items, is_whole=end is None) == []
+    late: list[dict[str, Any]] = [{"task": stream.task()}]
+    for event in events[cut:]:
+        late += stream.feed(event)
+    assert a2a_rules.breaches(late) == []
+    first, second = (a2a_rules.accumulated(told) for told in ([*items, *late[1:]], late))
+    assert a2a_rules.contents(first) == a2a_rules.contents(second) == a2a_rules.contents(stream.task())
+    assert first["status"] == second["status"]
+    last = events[-1]
+    assert isinstance(last, RunEndEvent)
+    if last.outcome in (Outcome.COMPLETED, Outcome.LIMIT):
+        answer = [part for part in a2a_rules.contents(first).get("answer", ()) if isinstance(part, str)]
+        assert "".join(answer) == last.response.text
 
 
 LIVE = ChatOptions(tools="text", approvals="text")

@@ -41,7 +41,7 @@ def create_app(
     *,
     store: str | Path | Store | None = None,
     auth: Authorize | None = None,
-    adapters: Iterable[Sequence[adapter.Route]] = (),
+    adapters: Iterable[Sequence[adapter.Route | BaseRoute]] = (),
     routes: Sequence[BaseRoute] = (),
     page: Page | None = None,
     allowed_hosts: Sequence[str] = LOOPBACK,
@@ -58,8 +58,9 @@ def create_app(
     `agents` are named by their names, the first one is the default. All runs and sessions are kept in `store`; without
     it in the store that the agents have in common, or in memory. `auth` says who asks (`TokenAuth`, or a function of
     the request); without it everybody is the same user, which is allowed for loopback hosts only: to say that for
-    other hosts, pass `open_to_all`. `adapters` are those of `headwater.serve.adapter`, `routes` further ones of yours,
-    behind the same guard; `page` is one for people, such as `headwater.web.console()`.
+    other hosts, pass `open_to_all`. `adapters` are those of `headwater.serve.adapter`, or routes of Starlette that use
+    the application's hub, `routes` further ones of yours, behind the same guard; `page` is one for people, such as
+    `headwater.web.console()`.
 
     `allowed_hosts` are what requests may be addressed to (`"*"`: anything), `allowed_origins` the exact origins of
     foreign pages that may use the server. `client_settings` are settings of a run that clients may change (none).
@@ -90,7 +91,11 @@ def create_app(
     )
     all_routes = [
         *_native_routes(auth),
-        *(endpoint_of(route, _Handled) for plugged in adapters for route in plugged),
+        *(
+            route if isinstance(route, BaseRoute) else endpoint_of(route, _Handled)
+            for plugged in adapters
+            for route in plugged
+        ),
         *(() if page is None else page.routes),
         *routes,
     ]
@@ -102,6 +107,7 @@ def create_app(
     )
     app.state.hub = hub
     app.state.debug = debug
+    app.state.auth = auth
     app.state.client_settings = tuple(client_settings)
     return app
 

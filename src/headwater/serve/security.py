@@ -40,6 +40,8 @@ HEADERS = {
 """Of every answer that does not say otherwise."""
 
 SAFE = {"GET", "HEAD", "OPTIONS"}
+JSON = {"application/json", "application/a2a+json"}
+"""Kinds of bodies that a foreign page cannot send unasked. The second is what A2A calls its JSON."""
 
 
 class TokenAuth:
@@ -142,7 +144,7 @@ class Guard:
         length = headers.get("content-length", "0")
         has_body = length != "0" or "transfer-encoding" in headers
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if has_body and kind != "application/json":
+        if has_body and kind not in JSON:
             raise Refused(415, "not_json", "Send JSON, with the header `Content-Type: application/json`.")
         if not length.isdecimal() or int(length) > rules.body:
             raise Refused(413, "body_too_large", f"The body may have at most {rules.body} bytes.")
