@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(FACADES, BELOW_SERVE),
     "api": PURE,
     "client": PURE | {"api", "drive"},
+    "queues": PURE | {"drive", "store"},
     "serve": BELOW_SERVE | {"api"},
 }
 """What a package may import besides itself. The others (`cli`, `testing`, `web`, the root) may import all."""

@@ -15,6 +15,7 @@ edge (HTTP, database, user code) and nowhere else.
     |- DecisionError         a decision about a waiting call may not stand; nothing was changed
     |- ServerError           a headwater server refused a client's request, or could not be reached
     |  `- StreamBroken       the stream of a run's events ended without the run's end, or has a gap
+    |- QueueError           a queue could not be reached, or refused what was published
     `- RunError              a run ended `failed` or `cancelled`; `.run_end` is its last event
        |- ModelError         the model endpoint failed
        |  |- ModelHTTPError         it refused the request (status, code)
@@ -176,11 +177,27 @@ class ServerError(HeadwaterError):
 
 
 class StreamBroken(ServerError):
-    """The stream of a run's events ended without the run's end, or does not hold together.
+    """The stream of a run's events, from a server or a queue, ended without the run's end, or does not hold together.
 
-    Nothing that was read before is wrong: what comes next is read with `client.events(run_id, after=...)`. Codes:
+    Nothing that was read before is wrong: what comes next is read by another reader with `after=...`. Codes:
     `no_end`, `gap`, `unreadable`, and those of `ServerError` where the connection could not be had again.
     """
+
+
+class QueueError(HeadwaterError):
+    """A queue that runs are published to could not be reached, or refused.
+
+    `code` is `unreachable` (it is down, or the connection was lost), `refused` (it answered, with an error),
+    `too_large` (an event is larger than it takes) or `moved` (what it holds of a run is not what was published).
+    `retryable` says whether the same may succeed later.
+    """
+
+    retry_after: float | None = None
+
+    def __init__(self, message: str, *, code: str, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.code = code
+        self.retryable = retryable
 
 
 class RunError(HeadwaterError):

@@ -85,6 +85,12 @@ class AttachedRun(Generic[OutputT_co]):
         """Whether the end has been fetched from the log; events may still wait to be read."""
         return self._is_over
 
+    def reader(self, after: int) -> AttachedRun[OutputT_co]:
+        """Another reader of the same run, of what comes after another number."""
+        return AttachedRun(
+            self.run_id, after, self._store, is_here=self._is_here, cancel=self._cancel, output=self._output
+        )
+
     # -- asynchronous -------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AttachedRun[OutputT_co]:

@@ -11,7 +11,7 @@ Needs nothing besides headwater itself; aiohttp is imported at the first request
 """
 
 from headwater.client.client import Client
-from headwater.client.link import Retries
 from headwater.client.remote import RemoteRun
+from headwater.drive.retries import Retries
 
 __all__ = ["Client", "RemoteRun", "Retries"]

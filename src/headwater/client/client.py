@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import quote
 
 from headwater.api import AgentList, AgentView, Begun, NewRun, RunView, SessionList, SessionView
-from headwater.client.link import Link, Retries
+from headwater.client.link import Link
 from headwater.client.remote import RemoteRun, Until, run_path
 from headwater.core.decisions import Decision
+from headwater.drive.retries import Retries
 from headwater.errors import Compacted, UsageError
 from headwater.events import Response
 from headwater.messages import Message

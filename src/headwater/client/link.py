@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ import msgspec
 from headwater.client.answers import refusal
 from headwater.drive.causes import network_errors, reason
 from headwater.drive.http import proxy_for, shown_url
+from headwater.drive.retries import Retries, Trouble
 from headwater.errors import ServerError, UsageError
 
 if TYPE_CHECKING:  # imported at the first request
@@ -21,28 +22,6 @@ if TYPE_CHECKING:  # imported at the first request
 T = TypeVar("T")
 
 _MAX_PROBLEM = 64 * 1024
-
-
-class Retries(msgspec.Struct, frozen=True):
-    """How often something is tried, and how long is waited between: all times in seconds.
-
-    `tries` counts attempts in a row that brought nothing; one that brought events starts the count anew. The wait grows
-    from `first`, twofold each time, to `longest`, less a random part of up to half. What a server asks for with
-    `Retry-After` is waited for instead; where that is more than `patience`, the error is raised.
-    """
-
-    tries: int = 6
-    first: float = 0.25
-    longest: float = 10.0
-    patience: float = 60.0
-
-    def wait(self, failed: int, error: ServerError) -> float | None:
-        """Seconds until the next try after so many that failed; None: give up."""
-        asked = error.retry_after
-        if not error.retryable or failed >= self.tries or (asked is not None and asked > self.patience):
-            return None
-        grown = min(self.longest, self.first * 2 ** (failed - 1))
-        return asked if asked is not None else grown * (1 - random.random() / 2)
 
 
 class Link:
@@ -83,26 +62,19 @@ class Link:
         It is tried again where that helps; with `once` only where the request has certainly changed nothing yet.
         Raises what a refusal stands for, and `ServerError`.
         """
-        failed = 0
-        while True:
-            try:
-                return _decoded(await self._ask(method, path, body), kind, f"{method} {self.shown}{path}")
-            except ServerError as error:
-                failed += 1
-                wait = self.retries.wait(failed, error)
-                if wait is None or (once and not _has_changed_nothing(error)):
-                    raise
-            await asyncio.sleep(wait)
+        asking = partial(self._ask, method, path, body, kind)
+        return await (self.retries.trying(asking, _has_changed_nothing) if once else self.retries.trying(asking))
 
-    async def _ask(self, method: str, path: str, body: object) -> bytes:
+    async def _ask(self, method: str, path: str, body: object, kind: type[T]) -> T:
         response = await self.send(method, path, body)
         try:
             async with asyncio.timeout(self.idle_timeout):
-                return await response.read()
+                told = await response.read()
         except network_errors() as error:
             raise self.lost(error) from error
         finally:
             response.release()
+        return _decoded(told, kind, f"{method} {self.shown}{path}")
 
     async def send(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
@@ -179,9 +151,9 @@ def _why(error: BaseException) -> str:
     return reason(error).replace("base_url", "the URL")  # what it is called where models are reached
 
 
-def _has_changed_nothing(error: ServerError) -> bool:
+def _has_changed_nothing(error: Trouble) -> bool:
     """Whether the request was turned away at the door: a store that fails may have written before it did."""
-    return error.code in ("unreachable", "closing") or error.status == 429
+    return error.code in ("unreachable", "closing") or (isinstance(error, ServerError) and error.status == 429)
 
 
 def _decoded(data: bytes, kind: type[Any], where: str) -> Any:

@@ -134,6 +134,11 @@ class Driver:
             )
 
     @property
+    def is_kept(self) -> bool:
+        """Whether there is a journal, also when it has failed meanwhile or is closed."""
+        return self._root.config.journal is not None
+
+    @property
     def cause(self) -> BaseException | None:
         """What the hook raised that failed a run of the tree; None: no hook did."""
         return next((run.cause for run in self._runs if run.cause is not None), None)

@@ -77,6 +77,11 @@ class Run(Generic[OutputT_co]):
         """Whether the run has ended and nothing of it is left; events may still wait to be read."""
         return self._driver is not None and self._driver.finished
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the events are written to a log; a reader here may see one before it stands there."""
+        return self._driver is not None and self._driver.is_kept
+
     # -- asynchronous -------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> Run[OutputT_co]:
