@@ -58,13 +58,13 @@ def test_start_returns_at_once_and_the_run_can_be_read_from_its_beginning(kind: 
         store = make_store(kind, tmp_path)
         model = ScriptedModel([[think("hm"), call("weather", {"city": "Oslo"})], [say("Four ", "degrees.")]])
         agent = hw.ReActAgent(model=model, tools=[weather], store=store)
-        run_id = agent.start("Weather?", session="s", owner="ann")
+        run_id = agent.start("Weather?", session="s", owner="ann", labels={"ticket": 7})
         assert model.requests == []  # nothing has had a chance to happen
         events = await events_of(agent.attach(run_id))
         check_events(events)
         start = events[0]
         assert isinstance(start, hw.RunStartEvent)
-        assert (start.owner, start.origin.run_id) == ("ann", run_id)
+        assert (start.owner, start.labels, start.origin.run_id) == ("ann", {"ticket": 7}, run_id)
         assert [piece async for piece in agent.attach(run_id).text()] == ["Four ", "degrees."]
         response = await agent.attach(run_id).response()
         assert (response.text, response.outcome) == ("Four degrees.", hw.Outcome.COMPLETED)

@@ -141,7 +141,7 @@ def full() -> list[AgentEvent]:
         ToolMessage("r1c1", "call_x", "weather", "sun", True, (MEDIA,)),
     )
     return [
-        RunStartEvent(*head(0), messages, True, "r1c9", ("look", "tell"), 1, "ann"),
+        RunStartEvent(*head(0), messages, True, "r1c9", ("look", "tell"), 1, "ann", {"ticket": 7}),
         ContextSummaryEvent(*head(), 12, "Earlier: rain.", "qwen-turbo", USAGE, ERROR),
         ContextSizeEvent(*head(), 32768, 20, 4000, True, 60, 12000),
         ReasonStartEvent(*head(), "qwen-plus", 2, True, "plan", (user("Again."),)),

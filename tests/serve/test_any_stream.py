@@ -27,13 +27,15 @@ from headwater.events import (
     RunStartEvent,
 )
 from headwater.serve.a2a import A2AStream
+from headwater.serve.adapter import Followed
 from headwater.serve.agui import COMPAT, COMPAT_SUBAGENTS, MODERN, AguiStream
-from headwater.serve.openai import ChatOptions, ChatStream
+from headwater.serve.openai import ChatOptions, ChatStream, ResponseStream
 from headwater.serve.vercel import VERSIONS, VercelStream
 from headwater.testing import ScriptedModel, check_events
 from headwater.testing.scripted import Item, call, fail, refuse, say, think
 from tests.core.test_laws import retries, simulate
 from tests.serve import a2a_rules, agui_rules, vercel_rules
+from tests.serve.openai_response_rules import response_breaches
 from tests.serve.openai_rules import chat_breaches
 from tests.serve.record_golden import read, segments
 
@@ -57,6 +59,7 @@ def check(events: Sequence[AgentEvent], end: int | None = None) -> None:
         cut = end is not None and not ends(part)
         assert chat_breaches(chatted(part, ChatStream(LIVE, ""), cut=cut)) == []
         assert chat_breaches(chatted(part, ChatStream(HELD, "", usage=True), cut=cut), usage=True) == []
+        assert response_breaches(responded(part, cut=cut)) == []
     check_tasks(events, end)
 
 
@@ -94,6 +97,17 @@ def ends(part: Sequence[AgentEvent]) -> bool:
 
 def chatted(part: Sequence[AgentEvent], stream: ChatStream, *, cut: bool) -> list[dict[str, Any]]:
     out = [one for event in part for one in stream.feed(event)]
+    return out + (stream.cut("shutdown", "The server is going down.") if cut else [])
+
+
+def responded(part: Sequence[AgentEvent], *, cut: bool) -> list[dict[str, Any]]:
+    if not part:
+        return ResponseStream(Followed("run_root", "agent")).cut("shutdown", "The server is going down.")
+    origin, after = part[0].origin, part[0].seq - 1
+    stream = ResponseStream(Followed(origin.root_run_id, origin.agent, resumed=after > 0, after=after))
+    out = [one for event in part for one in stream.feed(event)]
+    so_far = stream.response()
+    assert msgspec.json.decode(msgspec.json.encode(so_far)) == so_far
     return out + (stream.cut("shutdown", "The server is going down.") if cut else [])
 
 
@@ -237,3 +251,4 @@ def test_any_course_of_approvals_leaves_every_adapter_closed_and_legal(
             assert vercel_rules.breaches([one for e in part for one in ui.feed(e)], major) == []
         assert chat_breaches(chatted(part, ChatStream(LIVE, ""), cut=False)) == []
         assert chat_breaches(chatted(part, ChatStream(HELD, ""), cut=False)) == []
+        assert response_breaches(responded(part, cut=False)) == []

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,34 +13,20 @@ from openai.types.chat import ChatCompletionChunk
 
 import headwater as hw
 from headwater.core.decisions import Approve, Reject, Respond
-from headwater.errors import UsageError, model_error
+from headwater.errors import UsageError
 from headwater.messages import AssistantMessage, SystemMessage, TextPart, UserMessage
 from headwater.serve import Limits, TokenAuth
 from headwater.serve.adapter import BadRequest, Decide, Followed, Incoming, Intent, StartRun
 from headwater.serve.openai import ChatOptions, ChatStream, openai
 from headwater.serve.policy import CancelRun
-from headwater.testing import ScriptedModel, call, fail, say, think
+from headwater.testing import ScriptedModel, call, say, think
 from headwater.testing.scripted import refuse, usage
 from tests.serve.openai_rules import chat_breaches
+from tests.serve.openai_support import ANSWER, broken, client_of, weather_agent
 from tests.serve.record_golden import SCENARIOS, load, segments
-from tests.serve.support import TOKEN, serving, transfer, two_rounds, weather
+from tests.serve.support import TOKEN, transfer, weather
 
 ASK: Any = [{"role": "user", "content": "Weather?"}]
-ANSWER = "It is 4 degrees in Oslo."
-
-
-def weather_agent(times: int = 1, **settings: Any) -> hw.ReActAgent:
-    return hw.ReActAgent("analyst", model=two_rounds(times), tools=[weather], **settings)
-
-
-@contextmanager
-def client_of(agent: Any, key: str = "any", settings: dict[str, Any] | None = None, **options: Any) -> Generator[Any]:
-    """OpenAI's client, as it comes, against a server of the agent."""
-    with (
-        serving(agent, adapters=[openai(**options)], **(settings or {})) as server,
-        sdk.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=2, timeout=20) as client,
-    ):
-        yield client
 
 
 def streamed(client: Any, messages: Any = ASK, **more: Any) -> list[ChatCompletionChunk]:
@@ -117,13 +102,6 @@ def test_the_conversation_is_the_clients_and_nothing_is_remembered() -> None:
         ("AssistantMessage", "One."),
         ("UserMessage", "Second?"),
     ]
-
-
-def broken(after: str = "") -> hw.SimpleAgent:
-    error = model_error("stream_truncated", "The stream ended in the middle.", retryable=True)
-    return hw.SimpleAgent(
-        "analyst", model=ScriptedModel([[say(after or "It "), fail(error)]] * 3), retry=hw.Retry(retries=0)
-    )
 
 
 def test_a_failure_in_the_middle_of_a_stream_is_raised_by_the_client() -> None:
@@ -343,6 +321,19 @@ def test_a_preamble_is_content_or_with_final_only_thinking() -> None:
     final = shown("tools", ChatOptions(final_only=True))
     assert final["content"] == "It rains."
     assert "Let me look." in final["reasoning_content"]
+
+
+def test_a_tools_own_answer_follows_the_preamble() -> None:
+    @hw.tool(return_direct=True)
+    def lookup() -> str:
+        """Look up."""
+        return "Forty-two."
+
+    model = ScriptedModel([[say("Let me see."), call("lookup")]] * 2)
+    with client_of(hw.ReActAgent("analyst", model=model, tools=[lookup])) as client:
+        assert joined(streamed(client)) == "Let me see.\n\nForty-two."
+        whole = client.chat.completions.create(model="analyst", messages=ASK)
+    assert whole.choices[0].message.content == "Forty-two."
 
 
 def test_a_team_says_what_its_members_came_to() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import copy_context
 from copy import copy
 from dataclasses import replace
@@ -122,18 +122,26 @@ class Agent(Generic[OutputT_co]):
         """
         return self._new_run(prompt, session, deps, overrides)
 
-    def start(self, prompt: Prompt | None, *, owner: str = "", **arguments: Unpack[StartArguments]) -> str:
+    def start(
+        self,
+        prompt: Prompt | None,
+        *,
+        owner: str = "",
+        labels: Mapping[str, Any] | None = None,
+        **arguments: Unpack[StartArguments],
+    ) -> str:
         """Begin a run that goes on by itself, whoever reads it, and return its id at once.
 
         It lives as long as the running event loop, or, where none runs, until it is over or the interpreter ends. Its
         events are kept in the agent's store, which others read with `attach`; an agent without one keeps them in
-        memory, for this process. `owner` is whom it belongs to, for those who check that (`run.start` carries it). The
-        other arguments are those of `stream`. Raises `UsageError` for settings that cannot work; whatever else goes
-        wrong is the run's end.
+        memory, for this process. `owner` is whom it belongs to, for those who check that, and `labels` are JSON values
+        to be found with it (`run.start` carries both). The other arguments are those of `stream`. Raises `UsageError`
+        for settings that cannot work; whatever else goes wrong is the run's end.
         """
         given: dict[str, Any] = dict(arguments)
         session, deps = given.pop("session", None), given.pop("deps", None)
-        return launch(self._new_run(prompt, session, deps, given, is_detached=True, owner=owner), self.store).run_id
+        run = self._new_run(prompt, session, deps, given, is_detached=True, owner=owner, labels=labels)
+        return launch(run, self.store).run_id
 
     def attach(self, run_id: str, after: int = 0) -> AttachedRun[OutputT_co]:
         """Read a run from its log: the events with a number above `after`, then those to come, to the segment's end.
@@ -178,6 +186,7 @@ class Agent(Generic[OutputT_co]):
         *,
         is_detached: bool = False,
         owner: str = "",
+        labels: Mapping[str, Any] | None = None,
     ) -> Run[Any]:
         settings = override(self.settings, overrides) if overrides else self.settings
         check_session(session)
@@ -191,7 +200,7 @@ class Agent(Generic[OutputT_co]):
             path=(self.name,),
             session_id=session or "",
         )
-        plan = self._plan(settings, deps, is_detached=is_detached, owner=owner)
+        plan = self._plan(settings, deps, is_detached=is_detached, owner=owner, labels=labels)
         return Run(run_id, partial(open_run, plan, origin, messages), plan.asked.rule)
 
     @overload
@@ -274,7 +283,15 @@ class Agent(Generic[OutputT_co]):
         target = Target(session or "", run_id, check_decisions(decisions), recover)
         return Run(run_id, partial(open_resumed, plan, target), plan.asked.rule)
 
-    def _plan(self, settings: Settings, deps: Any, *, is_detached: bool = False, owner: str = "") -> RunPlan:
+    def _plan(
+        self,
+        settings: Settings,
+        deps: Any,
+        *,
+        is_detached: bool = False,
+        owner: str = "",
+        labels: Mapping[str, Any] | None = None,
+    ) -> RunPlan:
         context = copy_context()
         if is_detached:
             context.run(INSIDE.set, ())  # it is no part of the run that may have begun it
@@ -287,6 +304,7 @@ class Agent(Generic[OutputT_co]):
             deps=deps,
             is_detached=is_detached,
             owner=owner,
+            labels=labels,
         )
 
     def as_tool(

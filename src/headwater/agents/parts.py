@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import Context
 from typing import Any
 
@@ -29,7 +29,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     no approval in its session.
 
     A detached run (`is_detached`) has no caller who could be told what goes wrong at its start: that is logged as its
-    failure. `owner` is whom it belongs to.
+    failure. `owner` is whom it belongs to, `labels` what else its `run.start` says.
     """
 
     settings: Settings
@@ -40,6 +40,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     deps: Any
     is_detached: bool = False
     owner: str = ""
+    labels: Mapping[str, Any] | None = None
     allowed: tuple[Allowed, ...] = ()
 
     def within(self, session: OpenSession | None) -> RunPlan:

@@ -176,7 +176,7 @@ class CallArguments(Overrides, total=False):
 
 
 class StartArguments(CallArguments, total=False):
-    """The keywords of `start` and `decide`, but for the owner."""
+    """The keywords of `start` and `decide`, but for the owner and the labels."""
 
     output_type: Any
 

@@ -47,7 +47,8 @@ async def open_run(plan: RunPlan, origin: Origin, messages: tuple[Message, ...],
             error = ErrorInfo(kind="cancelled", message=opening.reason, clean_slate=True)
         driver = tree_driver(plan, origin, session, journal, messages)
         plan_of_session = _carried_plan(plan.settings, session)
-        driver.start(Start(messages, error=error, plan=plan_of_session, owner=plan.owner))
+        labels = None if plan.labels is None else dict(plan.labels)
+        driver.start(Start(messages, error=error, plan=plan_of_session, owner=plan.owner, labels=labels))
     except BaseException:
         if session is not None:
             session.release()

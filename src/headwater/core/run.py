@@ -178,7 +178,7 @@ class RunMachine:
             return
         self._started = self._out.now
         head, cause = self._out.head(), signal.cause_call_id
-        start = RunStartEvent(*head, signal.input, cause_call_id=cause, owner=signal.owner)
+        start = RunStartEvent(*head, signal.input, cause_call_id=cause, owner=signal.owner, labels=signal.labels)
         if signal.plan is not None:
             start = msgspec.structs.replace(start, plan=signal.plan.steps, plan_index=signal.plan.index)
         self._out.emit(start)

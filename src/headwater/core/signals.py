@@ -26,7 +26,7 @@ from headwater.tools.tool import Tool
 
 class Start(msgspec.Struct, frozen=True):
     """Begin the run. `input` is the new messages (empty: go on with the conversation as it is), `plan` the unfinished
-    plan of the session, `owner` whom the run belongs to.
+    plan of the session, `owner` whom the run belongs to, `labels` what whoever began it wants to find with it.
 
     With `error` the run could not be prepared: it begins and ends at once, as failed, or as cancelled if that is the
     error's kind.
@@ -37,6 +37,7 @@ class Start(msgspec.Struct, frozen=True):
     error: ErrorInfo | None = None
     plan: Plan | None = None
     owner: str = ""
+    labels: dict[str, Any] | None = None
 
 
 class Resume(msgspec.Struct, frozen=True):

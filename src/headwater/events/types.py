@@ -24,7 +24,8 @@ class RunStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="run.s
     """A run, or a resumed segment of it, begins.
 
     `plan` and `plan_index` are the unfinished plan that the session brought along; a resumed run keeps the one it had.
-    `owner` says whom a root run belongs to, as whoever started it named them; it stands in the first segment only.
+    `owner` says whom a root run belongs to, as whoever started it named them, and `labels`, any JSON values, what else
+    they want to find with it; both stand in the first segment only.
     """
 
     input: tuple[Message, ...]
@@ -33,6 +34,7 @@ class RunStartEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="run.s
     plan: tuple[str, ...] = ()
     plan_index: int = 0
     owner: str = ""
+    labels: dict[str, Any] | None = None
 
 
 class ContextSummaryEvent(Event, frozen=True, gc=False, omit_defaults=True, tag="context.summary"):

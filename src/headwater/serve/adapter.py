@@ -45,12 +45,22 @@ class Incoming(msgspec.Struct, frozen=True):
     debug: bool = False
 
 
+class Segment(msgspec.Struct, frozen=True):
+    """A segment of a run, named by the number of the event after which it begins: 0 for the first one."""
+
+    run_id: str
+    after: int = 0
+
+
 class StartRun(msgspec.Struct, frozen=True):
     """Begin a run of an agent.
 
     `messages` is what is new where there is a `session`, else the whole conversation; empty goes on with the session
-    as it is. `overrides` are keywords of `Agent.stream` (`max_rounds`, `instructions` ...). `on_disconnect` says what
-    becomes of the run when its last reader leaves (None: as the route says).
+    as it is. Instead of naming a session, `follows` goes on in that of an earlier run, after its segment, which has to
+    be the last there; `opens_session` begins a new one, whose name nobody else knows. `overrides` are keywords of
+    `Agent.stream` (`max_rounds`, `instructions` ...), `labels` JSON values that are kept with the run (`Followed` has
+    them). `on_disconnect` says what becomes of the run when its last reader leaves (None: as the route says). `at_once`
+    answers with what there is instead of waiting for the end, where the answer is one body.
     """
 
     agent: str
@@ -58,40 +68,51 @@ class StartRun(msgspec.Struct, frozen=True):
     session: str | None = None
     overrides: Mapping[str, Any] = {}
     on_disconnect: OnDisconnect | None = None
+    follows: Segment | None = None
+    opens_session: bool = False
+    labels: Mapping[str, Any] | None = None
+    at_once: bool = False
 
 
 class Decide(msgspec.Struct, frozen=True):
     """Decide about calls that wait, in the run `run_id` or in the one that waits in `session`; follow what comes then.
 
     The stream has the resumed segment only. The decisions are the server's to judge: they are refused, with an answer
-    409, if they are not about what waits.
+    409, if they are not about what waits. `at_once` is that of `StartRun`.
     """
 
     decisions: tuple[Decision, ...]
     session: str | None = None
     run_id: str = ""
     on_disconnect: OnDisconnect | None = None
+    at_once: bool = False
 
 
 class Follow(msgspec.Struct, frozen=True):
     """Read a run from its beginning (or above `after`): the run `run_id`, or the last one of `session`.
 
-    With `only_live` a run that is over, or a session that has had none, is answered with 204 and no stream.
+    With `only_live` a run that is over, or a session that has had none, is answered with 204 and no stream. With
+    `segment` it is that segment only, 404 if there is none that begins there: its translator is fed from its beginning,
+    and what it makes of the events up to `after` comes first. `at_once` is that of `StartRun`.
     """
 
     run_id: str = ""
     session: str | None = None
     after: int = 0
     only_live: bool = False
+    segment: Segment | None = None
+    at_once: bool = False
 
 
 class Cancel(msgspec.Struct, frozen=True):
-    """End the run `run_id`, or what goes on in `session`; answered with `reply` once that is asked for."""
+    """End the run `run_id`, or what goes on in `session`; answered with `reply` once that is asked for, or with what
+    there is to `follow` then."""
 
     run_id: str = ""
     session: str | None = None
     reason: str = "cancelled by the client"
     reply: Reply | None = None
+    follow: Follow | None = None
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -107,16 +128,22 @@ Intent: TypeAlias = StartRun | Decide | Follow | Cancel | Reply
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """The run that a translator is about to be fed. `resumed`: its events begin with a resumed segment."""
+    """The run that a translator is about to be fed, from the event after number `after` on.
+
+    `resumed`: its events begin with a resumed segment. `labels` are what it was begun with.
+    """
 
     run_id: str
     agent: str
     session: str = ""
     resumed: bool = False
+    after: int = 0
+    labels: Mapping[str, Any] = {}
 
 
-CloseReason: TypeAlias = Literal["end", "shutdown", "failed"]
-"""Why nothing more is fed: the run's `run.end` was fed; the server goes down (the run may go on); reading failed."""
+CloseReason: TypeAlias = Literal["end", "shutdown", "failed", "now"]
+"""Why nothing more is fed: the run's `run.end` was fed; the server goes down (the run may go on); reading failed; the
+answer is given `at_once` and the run goes on."""
 
 
 class Translator(Protocol):

@@ -28,8 +28,8 @@ MAX_BYTES = 4 * 1024 * 1024
 LOOK = 0.5
 """Seconds between looks whether another process went on with a run that waits for a person."""
 
-Until: TypeAlias = Literal["run", "segment"]
-"""Where a cursor ends: with the run for good, or also where it waits for a person."""
+Until: TypeAlias = Literal["run", "segment", "one"]
+"""Where a cursor ends: with the run for good; also where it waits for a person; or with the segment it begins in."""
 
 
 class Item:
@@ -215,6 +215,8 @@ class Cursor:
             if self._feeds.is_closing:
                 raise Closing("The server is closing its streams.")
             if items := await self._more():
+                if self._until == "one":
+                    items = _segment_of(items, self.run_id, self.after)
                 last = items[-1]
                 self.after = last.seq if self.snapshot_at is None else self.snapshot_at
                 self._ended = _root_end(last.event, self.run_id)
@@ -250,7 +252,7 @@ class Cursor:
         return [Item(event) for event in events]
 
     def _is_at_its_end(self, feed: Feed) -> bool:
-        if self._ended is not None and (self._until == "segment" or self._ended is not Outcome.SUSPENDED):
+        if self._ended is not None and (self._until != "run" or self._ended is not Outcome.SUSPENDED):
             return True
         if feed.error is not None:
             raise feed.error
@@ -290,6 +292,14 @@ class Cursor:
 def _root_end(event: AgentEvent, run_id: str) -> Outcome | None:
     """How the segment ended, if the event is its end."""
     return event.outcome if isinstance(event, RunEndEvent) and event.origin.run_id == run_id else None
+
+
+def _segment_of(items: list[Item], run_id: str, after: int) -> list[Item]:
+    """The items up to the first end of a segment above a number."""
+    for at, item in enumerate(items, 1):
+        if item.seq > after and _root_end(item.event, run_id) is not None:
+            return items[:at]
+    return items
 
 
 def _seq(item: Item) -> int:

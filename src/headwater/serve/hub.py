@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 import msgspec
@@ -38,11 +39,12 @@ OnShutdown = Literal["cancel", "wait"]
 
 
 class Whose(msgspec.Struct, frozen=True, gc=False):
-    """Whose a run is, and which agent's."""
+    """Whose a run is, which agent's, and the labels it was begun with."""
 
     owner: str
     agent: str
     session: str = ""
+    labels: Mapping[str, Any] = MappingProxyType({})
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -124,6 +126,7 @@ class Hub:
         session: str | None = None,
         overrides: Mapping[str, Any] | None = None,
         on_disconnect: OnDisconnect | None = None,
+        labels: Mapping[str, Any] | None = None,
     ) -> str:
         """Begin a run of somebody's. Raises `Refused` and `UsageError`."""
         if self.feeds.is_closing:
@@ -135,8 +138,8 @@ class Hub:
         if key is not None:
             await self.infos(key, limit=1)  # the turn of a process that died comes before this one
         arguments = cast("Any", dict(overrides or {}))
-        run_id = chosen.start(list(messages) or None, session=key, owner=principal.id, **arguments)
-        self._know(run_id, Whose(principal.id, chosen.name, key or ""))
+        run_id = chosen.start(list(messages) or None, session=key, owner=principal.id, labels=labels, **arguments)
+        self._know(run_id, Whose(principal.id, chosen.name, key or "", labels or {}))
         self._watch(run_id, on_disconnect)
         with suppress(TimeoutError):  # it waits for its session
             async with asyncio.timeout(APPEARS_IN), aclosing(cast("Any", self.store.tail(run_id))) as tail:
@@ -188,8 +191,9 @@ class Hub:
         if not events:
             raise not_found("run")
         first = events[0]
-        owner = first.owner if isinstance(first, RunStartEvent) else ""
-        return Whose(owner, first.origin.agent, first.origin.session_id)
+        if not isinstance(first, RunStartEvent):
+            return Whose("", first.origin.agent, first.origin.session_id)
+        return Whose(first.owner, first.origin.agent, first.origin.session_id, first.labels or {})
 
     def _know(self, run_id: str, whose: Whose) -> None:
         self._whose[run_id] = whose

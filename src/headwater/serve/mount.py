@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable
 
 from starlette.requests import Request
@@ -15,9 +16,12 @@ from headwater.serve.hub import Hub
 from headwater.serve.principal import Principal
 from headwater.serve.problems import Refused, not_found, refusal_of
 from headwater.serve.requests import hub_of, principal_of
+from headwater.serve.segments import catch_up, check_segment, session_after
 from headwater.serve.sse import EventStream, TranslatedEvents, TranslatedFramer, collect
 
 Handler = Callable[[Request], Awaitable[ASGIApp]]
+
+_NOTHING = adapter.Reply(b"", 204)
 
 
 def endpoint_of(route: adapter.Route, handle: Callable[[Handler], ASGIApp]) -> Endpoint:
@@ -57,45 +61,65 @@ async def _serve(route: adapter.Route, request: Request) -> ASGIApp:
         agents=tuple(hub.agents),
         debug=request.app.state.debug,
     )
-    intent = route.read(incoming)
-    after, resumed = 0, False
+    intent: adapter.Intent = route.read(incoming)
+    if isinstance(intent, adapter.Cancel):
+        run_id = await _named(hub, principal, intent.run_id, intent.session)
+        if intent.follow is not None and intent.follow.segment is not None:
+            await hub.whose(principal, run_id)
+            await check_segment(hub.store, intent.follow.segment)
+        await hub.cancel(principal, run_id, intent.reason)
+        intent = intent.follow or intent.reply or _NOTHING
+    after, resumed, segment, at_once = 0, False, None, False
     match intent:
         case adapter.Reply():
             return _reply(intent)
-        case adapter.Cancel():
-            run_id = await _named(hub, principal, intent.run_id, intent.session)
-            await hub.cancel(principal, run_id, intent.reason)
-            return Response(status_code=204) if intent.reply is None else _reply(intent.reply)
-        case adapter.StartRun():
+        case adapter.StartRun(at_once=at_once):
             run_id = await hub.start(
                 principal,
                 intent.agent,
                 intent.messages,
-                session=intent.session,
+                session=await _session(hub, principal, intent),
                 overrides=intent.overrides,
                 on_disconnect=intent.on_disconnect or route.on_disconnect,
+                labels=intent.labels,
             )
-        case adapter.Decide():
+        case adapter.Decide(at_once=at_once):
             run_id = intent.run_id or await _waiting(hub, principal, intent.session)
             policy = intent.on_disconnect or route.on_disconnect
             after, resumed = await hub.decide(principal, run_id, intent.decisions, on_disconnect=policy), True
-        case adapter.Follow():
+        case adapter.Follow(segment=adapter.Segment() as segment, at_once=at_once):
+            run_id, after, resumed = segment.run_id, segment.after, segment.after > 0
+            await hub.whose(principal, run_id)
+            await check_segment(hub.store, segment)
+        case adapter.Follow(at_once=at_once):
             if intent.only_live and not await _goes_on(hub, principal, intent):
                 return Response(status_code=204)
             run_id, after = await _named(hub, principal, intent.run_id, intent.session), intent.after
-    cursor = await hub.open(principal, run_id, after, "segment")
+    whose = await hub.whose(principal, run_id)
+    followed = adapter.Followed(run_id, whose.agent, whose.session, resumed, after, whose.labels)
+    translator, opened = route.translate(incoming, followed), None
+    if isinstance(intent, adapter.Follow) and segment is not None and intent.after > after:
+        opened, after = await catch_up(hub.store, segment, intent.after, translator)
+    cursor = await hub.open(principal, run_id, after, "segment" if segment is None else "one")
     if cursor is None:
         return Response(status_code=204)
     try:
-        whose = await hub.whose(principal, run_id)
-        translator = route.translate(incoming, adapter.Followed(run_id, whose.agent, whose.session, resumed))
         if route.streams(incoming):
-            return EventStream(cursor, TranslatedFramer(translator, after), hub.limits, route.headers)
-        body = await collect(cursor, TranslatedEvents(translator, after), request.receive)
+            framer = TranslatedFramer(translator, after, opened)
+            return EventStream(cursor, framer, hub.limits, route.headers)
+        body = await collect(cursor, TranslatedEvents(translator, after), request.receive, at_once=at_once)
     except BaseException:
         cursor.close()
         raise
     return _reply(adapter.Reply(body, int(getattr(translator, "status", 200)), route.media_type, route.headers))
+
+
+async def _session(hub: Hub, principal: Principal, intent: adapter.StartRun) -> str | None:
+    """The session of a run that begins. Raises `Refused`."""
+    if intent.follows is not None:
+        whose = await hub.whose(principal, intent.follows.run_id)
+        return await session_after(hub.store, whose.session, intent.follows)
+    return f"session_{uuid.uuid4().hex[:24]}" if intent.opens_session else intent.session
 
 
 async def _goes_on(hub: Hub, principal: Principal, intent: adapter.Follow) -> bool:

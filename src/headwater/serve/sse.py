@@ -128,12 +128,19 @@ class NativeFramer:
 
 
 class TranslatedEvents:
-    """What a protocol adapter makes of the events above the number `after`, each of which it is fed once."""
+    """What a protocol adapter makes of the events above the number `after`, each of which it is fed once.
 
-    def __init__(self, translator: Translator, after: int) -> None:
+    `opened` is what it has made of those before, if it was fed them already.
+    """
+
+    def __init__(self, translator: Translator, after: int, opened: Sequence[Frame] | None = None) -> None:
         self.translator = translator
         self._after = after
-        self._was_fed = False
+        self._opened = opened
+        self._was_fed = opened is not None
+
+    def open(self) -> Sequence[Frame]:
+        return self.translator.open() if self._opened is None else self._opened
 
     def feed(self, items: Sequence[Item], snapshot_at: int | None) -> list[Frame]:
         """The frames of these items. Raises `StoreError` for a snapshot that takes the place of what was fed."""
@@ -149,11 +156,11 @@ class TranslatedEvents:
 class TranslatedFramer:
     """The same as bytes of a stream."""
 
-    def __init__(self, translator: Translator, after: int) -> None:
-        self._events = TranslatedEvents(translator, after)
+    def __init__(self, translator: Translator, after: int, opened: Sequence[Frame] | None = None) -> None:
+        self._events = TranslatedEvents(translator, after, opened)
 
     def open(self) -> bytes:
-        return _bytes(self._events.translator.open())
+        return _bytes(self._events.open())
 
     def items(self, items: Sequence[Item], snapshot_at: int | None) -> bytes:
         return _bytes(self._events.feed(items, snapshot_at))
@@ -162,19 +169,22 @@ class TranslatedFramer:
         return _bytes(self._events.translator.close(why))
 
 
-async def collect(cursor: Cursor, events: TranslatedEvents, receive: Receive) -> bytes:
+async def collect(cursor: Cursor, events: TranslatedEvents, receive: Receive, *, at_once: bool = False) -> bytes:
     """Read a run to its end and return what a translator makes of it, as one body. Closes the cursor.
 
-    Raises `Closing` and `StoreError`; comes back early if the client leaves.
+    With `at_once` only what there is by now is read. Raises `Closing` and `StoreError`; comes back early if the client
+    leaves.
     """
     watch = asyncio.get_running_loop().create_task(_watch(receive, cursor))
     translator = events.translator
     try:
         frames = list(translator.open())
         while not cursor.is_over:
-            items = await cursor.next(PATIENCE)
+            items = await cursor.next(0 if at_once else PATIENCE)
             frames.extend(events.feed(items, cursor.snapshot_at))
-        frames.extend(translator.close("end"))
+            if at_once and not items:
+                break
+        frames.extend(translator.close("end" if cursor.is_over else "now"))
         return b"".join([frame.data for frame in frames])
     finally:
         watch.cancel()

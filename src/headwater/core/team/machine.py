@@ -188,7 +188,8 @@ class TeamMachine:
         if self._started is not None:
             return
         self._started = self._out.now
-        start = RunStartEvent(*self._out.head(), signal.input, cause_call_id=signal.cause_call_id, owner=signal.owner)
+        head, cause = self._out.head(), signal.cause_call_id
+        start = RunStartEvent(*head, signal.input, cause_call_id=cause, owner=signal.owner, labels=signal.labels)
         self._out.emit(start)
         if signal.error is not None:
             cancelled = signal.error.kind == "cancelled"

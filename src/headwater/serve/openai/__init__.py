@@ -8,5 +8,6 @@ A client's base URL is `http://.../v1`, its API key the server's token, its mode
 from headwater.serve.openai.adapter import openai
 from headwater.serve.openai.chat import ChatStream
 from headwater.serve.openai.options import ChatOptions
+from headwater.serve.openai.response import ResponseStream
 
-__all__ = ["ChatOptions", "ChatStream", "openai"]
+__all__ = ["ChatOptions", "ChatStream", "ResponseStream", "openai"]

@@ -1,4 +1,4 @@
-"""The routes of OpenAI's API, and the translators that the server feeds."""
+"""The routes of OpenAI's API, and what the server feeds for chat completions."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from headwater.serve.openai.failures import CUT, NO_RETRY, refuse
 from headwater.serve.openai.models import read_model, read_models
 from headwater.serve.openai.options import Approvals, ChatOptions, ClientSetting, ReasoningField, ShowTools
 from headwater.serve.openai.requests import read_chat, read_form
+from headwater.serve.openai.response_routes import response_routes
 from headwater.serve.policy import CancelRun
 from headwater.wire.sse import Frame
 
@@ -32,14 +33,17 @@ def openai(
     client_settings: Sequence[ClientSetting] = (),
     blobs: str = "/runs",
 ) -> tuple[Route, ...]:
-    """The routes of OpenAI's API: `POST {path}/chat/completions` and `GET {path}/models`, where agents are models.
+    """The routes of OpenAI's API: `{path}/chat/completions`, `{path}/responses`, `{path}/models`: agents are models.
 
-    `reasoning_field` is where thinking goes: a field of that name, `<think>` tags in the content, or nowhere. `tools`
-    says where the calls of the agent's own tools are told of: in the thinking, in the text, or nowhere; they are never
-    the client's to run. Calls that need a person are not run, and the answer says so; with `approvals="text"` it asks,
-    and the user's next message decides. `final_only` holds text until it is known to be the answer. `client_settings`
-    are what requests may set of a run; else an agent's own settings stand. A client that hangs up cancels its run.
-    `blobs` is the address under which clients find the server's runs, for media that is too big for events.
+    Of chat completions, `reasoning_field` is where thinking goes: a field of that name, `<think>` tags in the content,
+    or nowhere. `tools` says where the calls of the agent's own tools are told of: in the thinking, in the text, or
+    nowhere; they are never the client's to run. Calls that need a person are not run, and the answer says so; with
+    `approvals="text"` it asks, and the user's next message decides. `final_only` holds text until it is known to be the
+    answer. Responses have their own places for all of that.
+
+    `client_settings` are what requests may set of a run; else an agent's own settings stand. A client that hangs up
+    cancels its run, but for responses that are made in the background. `blobs` is the address under which clients find
+    the server's runs, for media that is too big for events.
 
     Raises `UsageError` for a value that is no option.
     """
@@ -56,6 +60,7 @@ def openai(
         ),
         Route(f"{path}/models", read_models, partial(_translate, options), method="GET", refuse=refuse),
         Route(f"{path}/models/{{model}}", read_model, partial(_translate, options), method="GET", refuse=refuse),
+        *response_routes(path, options),
     )
 
 

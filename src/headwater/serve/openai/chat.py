@@ -36,11 +36,11 @@ from headwater.serve.blobs import Blobs
 from headwater.serve.openai.failures import ended_badly, failure
 from headwater.serve.openai.options import ChatOptions
 from headwater.serve.openai.requests import mark
+from headwater.serve.openai.words import CUT_SHORT, media_link
 from headwater.serve.waiting import waiting_name
 
 WITHDRAWN = "[The answer broke off and begins again.]"
 _CHUNK = "chat.completion.chunk"
-_FINISH = {FinishReason.LENGTH: "length", FinishReason.CONTENT_FILTER: "content_filter"}
 _QUIET = (ToolStatus.OK, ToolStatus.SUSPENDED)
 
 
@@ -124,6 +124,7 @@ class ChatStream:
                 self._finish = reason
                 if mode is RoundMode.TOOL_CALL:
                     self._preamble()
+                    self._turn_said = False  # not the answer, which may be a tool's
             case ReasonDiscardEvent():
                 self._held.clear()
                 if self._turn_said:
@@ -148,7 +149,7 @@ class ChatStream:
         elif event.outcome is not Outcome.COMPLETED and not self._said and event.error is not None:
             self._content(event.error.message)
         self._end_thought()
-        finish = "length" if event.outcome is Outcome.LIMIT else _FINISH.get(self._finish, "stop")
+        finish = "length" if event.outcome is Outcome.LIMIT else CUT_SHORT.get(self._finish, "stop")
         self._chunk([{"index": 0, "delta": {}, "logprobs": None, "finish_reason": finish}])
         if self._usage:
             self._out.append({**self._head, "choices": [], "usage": usage_of(event.usage)})
@@ -214,8 +215,7 @@ class ChatStream:
                 self._send(field, piece)
 
     def _link(self, item: MediaPart) -> str:
-        shown = "!" if item.media_type.startswith("image/") else ""
-        return f"\n{shown}[{item.name or item.media_type or 'file'}]({self._blobs.media(item)})\n"
+        return f"\n{media_link(item, self._blobs)}\n"
 
     # -- tools ----------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ NO_RETRY = {"x-should-retry": "false"}
 CUT = {
     "shutdown": ("shutdown", "The server is going down; the answer is not complete."),
     "failed": ("stream_failed", "The run's events could not be read on; the answer is not complete."),
+    "now": ("incomplete", "The run goes on; the answer is not complete."),
     "end": ("incomplete", "The run's events ended before the run did; the answer is not complete."),
 }
 """Code and message, by the reason for which a stream is closed before its run has ended."""
@@ -34,7 +35,14 @@ def ended_badly(outcome: Outcome, error: ErrorInfo | None) -> tuple[str, str]:
 
 
 def refuse(status: int, code: str, message: str) -> Reply:
-    """The answer to a request that is refused."""
+    """The answer to a request that is refused. A conflict is not one that passes if the request is repeated."""
     kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
     code = "model_not_found" if code == "unknown_agent" else code
-    return Reply(msgspec.json.encode(failure(code, message, kind)), status)
+    return Reply(msgspec.json.encode(failure(code, message, kind)), status, headers=NO_RETRY if status == 409 else {})
+
+
+def refuse_response(status: int, code: str, message: str) -> Reply:
+    """The same where runs are called responses."""
+    if code == "unknown_run":
+        return refuse(status, "response_not_found", "There is no such response.")
+    return refuse(status, code, message)

@@ -14,11 +14,12 @@ ShowTools: TypeAlias = Literal["reasoning", "text", "off"]
 """Where the server's own tool calls are told of, a line each."""
 Approvals: TypeAlias = Literal["explain", "text"]
 """What is said of calls that wait for a person: that they were not run, or a question that the next turn answers."""
-ClientSetting: TypeAlias = Literal["temperature", "max_tokens"]
+ClientSetting: TypeAlias = Literal["temperature", "max_tokens", "instructions"]
+"""What requests may set of a run; `instructions` replace the agent's, and only requests for responses have them."""
 
 
 class ChatOptions(msgspec.Struct, frozen=True):
-    """Settings of chat completions; see `openai`. Raises `UsageError` for a value that is none of them."""
+    """How runs are shown, and what requests may set; see `openai`. Raises `UsageError` for what is no option."""
 
     reasoning_field: ReasoningField = "reasoning_content"
     tools: ShowTools = "reasoning"

@@ -8,8 +8,8 @@ agent cannot (its own tools, several choices) is refused rather than left out in
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ from headwater.messages import AssistantMessage, Message, TextPart, UserMessage
 from headwater.serve.adapter import BadRequest, Decide, Intent, StartRun
 from headwater.serve.openai.options import ChatOptions
 from headwater.serve.waiting import Waiting, read_waiting_name
+
+T = TypeVar("T")
 
 _MARK = re.compile(r"\[(approval|question) ([^\s\]]+)\]")
 _APPROVED = re.compile(r"\s*approved?[.!]?\s*", re.IGNORECASE)
@@ -60,19 +62,21 @@ class ChatRequest(msgspec.Struct, frozen=True):
 
 def read_form(body: bytes) -> Form:
     """How the answer to a request is wanted. Raises `BadRequest`."""
+    return read_body(body, Form, "a chat completion")
+
+
+def read_body(body: bytes, kind: type[T], what: str) -> T:
+    """The body of a request for `what`. Raises `BadRequest`."""
     try:
-        return msgspec.json.decode(body, type=Form)
+        return msgspec.json.decode(body, type=kind)
     except msgspec.MsgspecError as error:
-        raise BadRequest(f"This is no request for a chat completion: {error}.", code="invalid_request") from error
+        raise BadRequest(f"This is no request for {what}: {error}.", code="invalid_request") from error
 
 
 def read_chat(body: bytes, options: ChatOptions) -> Intent:
     """What a request asks for. Raises `BadRequest` for what cannot be read or done."""
     read_form(body)
-    try:
-        found = msgspec.json.decode(body, type=ChatRequest)
-    except msgspec.MsgspecError as error:
-        raise BadRequest(f"This is no request for a chat completion: {error}.", code="invalid_request") from error
+    found = read_body(body, ChatRequest, "a chat completion")
     if found.tools or found.functions:
         raise BadRequest("An agent has its own tools: leave `tools` out.", code="unsupported_parameter")
     if found.n not in (None, 1):
@@ -107,7 +111,12 @@ def _without_thoughts(message: Message) -> Message:
 
 def _overrides(found: ChatRequest, options: ChatOptions) -> dict[str, Any]:
     asked = {"temperature": found.temperature, "max_tokens": found.max_completion_tokens or found.max_tokens}
-    return {name: asked[name] for name in options.client_settings if asked[name] is not None}
+    return allowed_settings(asked, options)
+
+
+def allowed_settings(asked: Mapping[str, Any], options: ChatOptions) -> dict[str, Any]:
+    """Of what a client asks for a run, what it may set."""
+    return {name: asked[name] for name in options.client_settings if asked.get(name) is not None}
 
 
 # -- approvals in words -----------------------------------------------------------------------------------------------
