@@ -18,7 +18,7 @@ from headwater.serve import BackgroundServer, TokenAuth, create_app
 from headwater.serve.app import hub_of_app
 from headwater.testing import ScriptedModel, say
 from headwater.web import console
-from headwater.web.console import STATIC
+from headwater.web.page import STATIC
 from tests.serve.support import TOKEN, talk
 
 

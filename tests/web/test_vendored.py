@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
-from headwater.web.console import STATIC
+import pytest
+
+from headwater.web.page import STATIC, load, without_notes
 
 VENDOR = STATIC / "vendor"
 BUDGET = 80 * 1024
-"""Bytes of everything that a browser loads, each file compressed."""
+"""Bytes of everything that a browser loads, each file compressed as it is sent."""
 
 
 def manifest() -> list[dict[str, Any]]:
@@ -56,10 +59,33 @@ def test_no_source_refers_to_a_source_map_or_to_another_origin_by_an_import() ->
 
 
 def test_everything_that_a_browser_loads_is_within_the_budget() -> None:
-    sizes = {
-        path.relative_to(STATIC).as_posix(): len(gzip.compress(path.read_bytes()))
-        for path in STATIC.rglob("*")
-        if path.suffix in (".js", ".css", ".html", ".svg")
-    }
+    files, _ = load()
+    sizes = {name: len(file.packed) for name, file in files.items() if name.endswith((".js", ".css", ".html", ".svg"))}
     total = sum(sizes.values())
     assert total <= BUDGET, sorted(sizes.items(), key=lambda item: -item[1])
+
+
+def test_what_a_browser_gets_of_a_script_is_the_script(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("there is no node here to read the scripts with")
+    for path in sorted((STATIC / "app").rglob("*.js")):
+        sent = tmp_path / f"{path.stem}.mjs"
+        sent.write_text(without_notes(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for sent in tmp_path.glob("*.mjs"):
+        done = subprocess.run([node, "--check", str(sent)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_only_comments_and_indentation_are_left_out() -> None:
+    source = """\
+// What it is for.
+/**
+ * @param {string} a
+ */
+export function f(/** @type {any} */ a) {
+  // why
+  return a + "http://x/"; // stays
+}
+"""
+    assert without_notes(source) == 'export function f(a) {\nreturn a + "http://x/"; // stays\n}\n'

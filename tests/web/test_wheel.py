@@ -7,7 +7,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from headwater.web.console import STATIC
+from headwater.web.page import STATIC
 
 ROOT = STATIC.parents[3]
 

@@ -8,6 +8,6 @@
 Needs the extra `headwater[serve]`.
 """
 
-from headwater.web.console import CONTENT_SECURITY_POLICY, console
+from headwater.web.page import CONTENT_SECURITY_POLICY, console
 
 __all__ = ["CONTENT_SECURITY_POLICY", "console"]

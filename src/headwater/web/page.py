@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import re
 from functools import cached_property
 from pathlib import Path
 
@@ -52,6 +53,18 @@ TYPES = {
 """Files of other kinds are not served. Not the system's table: what a script is must not depend on the machine."""
 
 
+_BLOCK = re.compile(r"/\*.*?\*/ ?", re.DOTALL)
+_LINE = re.compile(r"^[ \t]*//(?: .*)?\n|^[ \t]+|^\n", re.MULTILINE)
+
+
+def without_notes(source: str) -> str:
+    """A script or style of ours without what is for its readers only: comments on lines of their own, and indentation.
+
+    Our own files keep to that: in none is the sign of a comment part of a string, nor does indentation mean anything.
+    """
+    return _LINE.sub("", _BLOCK.sub("", source))
+
+
 class _File:
     """A file in memory; `etag` is its content's."""
 
@@ -80,7 +93,7 @@ def console() -> Page:
 
     To have it below a path, mount the application there: what it names, the API too, is relative to its own address.
     """
-    files, digest = _load()
+    files, digest = load()
     source = files.pop(PAGE)
     page = _File(source.data.replace(b'="static/', f'="static/{digest}/'.encode()), source.media_type)
 
@@ -101,14 +114,17 @@ def console() -> Page:
     return Page(routes, public=("/", "/static/**"))
 
 
-def _load() -> tuple[dict[str, _File], str]:
+def load() -> tuple[dict[str, _File], str]:
     """The files by their names, and a digest of all of them."""
     files: dict[str, _File] = {}
     whole = hashlib.sha256()
     for path in sorted(STATIC.rglob("*")):
         if path.suffix in TYPES and path.is_file():
             name = path.relative_to(STATIC).as_posix()
-            files[name] = _File(path.read_bytes(), TYPES[path.suffix])
+            data = path.read_bytes()
+            if name.startswith("app/") and path.suffix in (".js", ".css"):
+                data = without_notes(data.decode()).encode()
+            files[name] = _File(data, TYPES[path.suffix])
             whole.update(f"{name} {files[name].etag}\n".encode())
     return files, whole.hexdigest()[:16]
 
