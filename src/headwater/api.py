@@ -63,7 +63,8 @@ class Cancelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class RunView(msgspec.Struct, frozen=True, omit_defaults=True):
     """A run as it stands. `state` is `running`, `suspended` (it waits for a person) or `ended`; `response` is there in
-    the latter two. Times are Unix seconds.
+    the latter two. Times are Unix seconds. `schemas` are the JSON Schemas of the arguments of calls that wait for
+    approval, by call id: what a form for edited arguments is made of.
     """
 
     run_id: str
@@ -76,6 +77,7 @@ class RunView(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: Outcome | None = None
     response: Answer[Any] | None = None
     pending: tuple[HITLTask, ...] = ()
+    schemas: dict[str, dict[str, Any]] = {}
 
 
 class ActiveRun(msgspec.Struct, frozen=True):

@@ -83,7 +83,7 @@ def test_every_file_that_the_page_names_is_served_with_its_type_and_kept_for_goo
     named = assets(page)
     assert named
     base = "/".join(named[0].split("/")[:2])
-    for name in (*named, f"{base}/vendor/preact.js", f"{base}/vendor/purify.js"):
+    for name in (*named, f"{base}/vendor/preact.js", f"{base}/vendor/htm.js"):
         status, headers, _ = get(f"{url}/{name}")
         assert status == 200, name
         assert headers["content-type"].startswith(("text/javascript", "text/css", "image/svg")), name
@@ -108,8 +108,8 @@ def test_what_a_browser_has_is_not_sent_again(url: str) -> None:
 
 
 def test_a_file_is_compressed_for_those_who_take_it(url: str) -> None:
-    source = (STATIC / "vendor" / "marked.js").read_bytes()
-    address = f"{url}/static/x/vendor/marked.js"
+    source = (STATIC / "vendor" / "htm.js").read_bytes()
+    address = f"{url}/static/x/vendor/htm.js"
     _, headers, body = get(address, headers={"Accept-Encoding": "br, gzip"})
     assert headers["content-encoding"] == "gzip"
     assert headers["vary"] == "Accept-Encoding"

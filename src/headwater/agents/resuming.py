@@ -135,9 +135,7 @@ def _settle(plan: RunPlan, found: _Found, target: Target, where: str) -> list[De
 
 def _tools_of(settings: Settings, task: HITLTask) -> dict[str, Tool[..., Any]]:
     """The tools of the agent that a task is from: it is found by its path."""
-    for name in task.path[1:]:
-        settings = settings.inner(name) or settings
-    return {tool.name: tool for tool in settings.tools}
+    return {tool.name: tool for tool in settings.at(task.path).tools}
 
 
 async def dismiss(plan: RunPlan, session: OpenSession) -> None:

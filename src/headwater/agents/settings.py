@@ -90,6 +90,13 @@ class Settings(msgspec.Struct, frozen=True):
         agents = (tool.agent for tool in self.tools if tool.agent is not None)
         return next((one.settings for one in (*members, *agents) if one.name == name), None)
 
+    def at(self, path: Sequence[str]) -> Settings:
+        """The settings of the agent inside that a task's or event's `path` names; of the innermost that is known."""
+        found = self
+        for name in path[1:]:
+            found = found.inner(name) or found
+        return found
+
     def checked(self) -> Settings:
         """These settings; raises `UsageError` for a value that cannot work."""
         check_text("instructions", self.instructions)

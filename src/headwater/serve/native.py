@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
+from headwater.agents.base import Agent
 from headwater.agents.view import load_session
 from headwater.api import (
     ActiveRun,
@@ -24,7 +25,7 @@ from headwater.api import (
     SessionView,
 )
 from headwater.errors import Compacted
-from headwater.events import AgentEvent, RunEndEvent, encode_event
+from headwater.events import AgentEvent, HITLTask, RunEndEvent, encode_event
 from headwater.events import Response as Answer
 from headwater.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, user
 from headwater.serve.problems import Refused, not_found
@@ -110,6 +111,7 @@ async def view_run(request: Request) -> Response:
         last = await hub.store.read(run_id, info.last_seq - 1)
         end = next((e for e in last if isinstance(e, RunEndEvent) and e.origin.run_id == run_id), None)
         response = None if end is None else end.response
+    pending = () if response is None or info.state != "suspended" else response.pending
     return answer(
         RunView(
             run_id,
@@ -121,9 +123,23 @@ async def view_run(request: Request) -> Response:
             info.session_id or None,
             info.outcome,
             response,
-            () if response is None or info.state != "suspended" else response.pending,
+            pending,
+            _schemas(hub_of(request).agents.get(info.agent), pending),
         )
     )
+
+
+def _schemas(agent: Agent[Any] | None, pending: Sequence[HITLTask]) -> dict[str, dict[str, Any]]:
+    """What the arguments of calls that wait for approval have to fit, as far as their tools are known here."""
+    if agent is None:
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    for task in pending:
+        tools = agent.settings.at(task.path).tools
+        tool = next((tool for tool in tools if tool.name == task.tool_name), None)
+        if tool is not None and task.schema is None:
+            found[task.call_id] = tool.parameters
+    return found
 
 
 async def events(request: Request) -> ASGIApp:

@@ -79,6 +79,7 @@
  * @property {object|null} media
  * @property {boolean} done
  * @property {number} start Unix seconds
+ * @property {number} last Unix seconds of its last event
  * @property {number} end 0 while it goes on
  */
 /**
@@ -315,7 +316,7 @@ function addRound(run, event, model, attempt, again) {
 /** @param {Run} run @param {Round} round @param {string} id @param {Block["kind"]} kind @param {number} ts */
 function addBlock(run, round, id, kind, ts) {
   /** @type {Block} */
-  const block = { type: "block", id, kind, round, text: "", media: null, done: false, start: ts, end: 0 };
+  const block = { type: "block", id, kind, round, text: "", media: null, done: false, start: ts, last: ts, end: 0 };
   run.blocks.set(id, block);
   round.parts.push(block);
   round.first ||= ts;
@@ -474,6 +475,7 @@ const FOLD = {
       touch(round);
     }
     if (event.text) block.text += event.text;
+    block.last = event.ts;
     if (type === "MEDIA_DONE") block.media = event.media ?? null;
     if (type === "MEDIA_DONE" || type.endsWith("_END")) close(block, event.ts);
     touch(block);

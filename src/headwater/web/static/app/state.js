@@ -68,6 +68,10 @@ export class Shown {
     this.badge = signal("connecting");
     /** What is wrong, for people. */
     this.problem = signal("");
+    /** Somebody has asked for its end. */
+    this.isStopping = signal(false);
+    /** @type {import("./stream.js").RunStream|null} */
+    this.stream = null;
   }
 
   /**
@@ -108,13 +112,13 @@ export const runs = signal([]);
 export const older = signal([]);
 /** The run that the side views are about: the one in the address, else the last. */
 export const current = computed(
-  () => runs.value.find((one) => one.id === route.value.run) ?? runs.value.at(-1) ?? null,
+  () => replayed.value ?? runs.value.find((one) => one.id === route.value.run) ?? runs.value.at(-1) ?? null,
 );
 /** What is picked in a view (a Run, Round, Call or Block), for the inspector. */
 export const picked = signal(/** @type {object|null} */ (null));
 /** A run that is no server's: replayed from a file. It is shown instead of the conversation. */
 export const replayed = signal(/** @type {Shown|null} */ (null));
-/** The views beside the conversation: `""`, `timeline` or `inspector`. */
+/** Which view is beside the conversation: `timeline`, `charts`, `inspector` or none. */
 export const panel = signal("");
 /** Whether the lanes are shown: `auto` where several members are at work, `on`, `off`. */
 export const lanesMode = signal("auto");

@@ -12,11 +12,22 @@
  */
 /**
  * @typedef {object} World what a stream needs of the browser; tests bring their own
- * @property {(url: string) => EventSource} open
+ * @property {(path: string) => EventSource} open
  * @property {(path: string) => Promise<any>} get a JSON answer; throws an error with `status`
  * @property {(then: () => void, ms: number) => any} later
  * @property {() => number} random
  */
+
+/** Where the API is, from the page, which may be mounted anywhere. */
+const base = globalThis.document
+  ? new URL(document.querySelector('meta[name="headwater-api"]')?.getAttribute("content") ?? "./", location.href)
+  : null;
+
+/** @param {string} path relative @returns {string} */
+export const apiUrl = (path) => (base ? new URL(path, base).href : path);
+
+/** Where a run's blob is. @param {string} runId @param {string} ref */
+export const blobUrl = (runId, ref) => apiUrl(`runs/${encodeURIComponent(runId)}/blobs/${encodeURIComponent(ref)}`);
 
 const FIRST = 500;
 const LONGEST = 10_000;
@@ -24,7 +35,7 @@ const GAPS = 3;
 
 /** @type {World} */
 const BROWSER = {
-  open: (url) => new EventSource(url),
+  open: (path) => new EventSource(apiUrl(path)),
   get: (path) => api(path),
   later: (then, ms) => setTimeout(then, ms),
   random: Math.random,
@@ -47,11 +58,12 @@ export class RunStream {
     /** @type {any[]} */
     this.queue = [];
     this.isClosed = false;
+    this.isPaused = false;
     this.connect();
   }
 
   connect() {
-    if (this.isClosed) return;
+    if (this.isClosed || this.isPaused) return;
     this.drop();
     const source = this.world.open(`runs/${encodeURIComponent(this.runId)}/events?after=${this.sink.seq()}`);
     this.source = source;
@@ -185,6 +197,19 @@ export class RunStream {
     this.isClosed = true;
     this.drop();
   }
+
+  /** Nobody looks: give the connection back, of which a browser has six a host. */
+  pause() {
+    if (this.isClosed || this.isPaused) return;
+    this.isPaused = true;
+    this.drop();
+  }
+
+  resume() {
+    if (!this.isPaused) return;
+    this.isPaused = false;
+    this.connect();
+  }
 }
 
 /** An answer that is no success. */
@@ -205,7 +230,7 @@ export class Refusal extends Error {
  */
 export async function api(path, body) {
   const response = await fetch(
-    path,
+    apiUrl(path),
     body === undefined
       ? { headers: { accept: "application/json" } }
       : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) },
@@ -226,5 +251,9 @@ export async function exchangeToken() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (!token) return;
   history.replaceState(history.state, "", location.pathname + location.search);
-  await api("auth", { token });
+  try {
+    await api("auth", { token });
+  } catch (error) {
+    if (/** @type {Refusal} */ (error).status !== 404) throw error; // 404: this server has no token
+  }
 }
