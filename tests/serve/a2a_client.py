@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import httpx
-from a2a.client import Client, ClientConfig, create_client
+from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.client.client import ClientCallContext
 from a2a.client.service_parameters import ServiceParametersFactory, with_a2a_extensions
 from a2a.types import (
@@ -145,13 +145,19 @@ async def peer(
     streaming: bool = True,
     polling: bool = False,
     headers: dict[str, str] | None = None,
+    version: str = "",
 ) -> AsyncGenerator[Peer]:
-    """A client of an agent, which has read its card."""
+    """A client of an agent, which has read its card; with `version` one that speaks that version only."""
     async with httpx.AsyncClient(timeout=20, trust_env=False, verify=False, headers=headers or {}) as http:
         config = ClientConfig(
             httpx_client=http, supported_protocol_bindings=[binding], streaming=streaming, polling=polling
         )
-        yield Peer(await create_client(f"{url}/a2a/{agent}", config), extension)
+        card = await A2ACardResolver(http, f"{url}/a2a/{agent}").get_agent_card()
+        if version:
+            known = [place for place in card.supported_interfaces if place.protocol_version == version]
+            card.ClearField("supported_interfaces")
+            card.supported_interfaces.extend(known)
+        yield Peer(ClientFactory(config).create(card), extension)
 
 
 def talk(main: Callable[[], Awaitable[T]], seconds: float = 30) -> T:

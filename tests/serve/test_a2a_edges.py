@@ -25,7 +25,7 @@ from starlette.requests import HTTPConnection
 
 import headwater as hw
 from headwater.errors import UsageError
-from headwater.serve import Limits, TokenAuth
+from headwater.serve import Limits, Principal, TokenAuth
 from headwater.serve.a2a import EXTENSION, a2a
 from headwater.teams import Parallel, TeamAgent
 from headwater.testing import ScriptedModel, say
@@ -54,6 +54,10 @@ def teller(name: str = "teller", replies: int = 20) -> hw.SimpleAgent[Any]:
 
 def who(connection: HTTPConnection) -> str | None:
     return connection.headers.get("x-user")
+
+
+def who_or_guest(connection: HTTPConnection) -> Principal:
+    return Principal(connection.headers.get("x-user", ""))
 
 
 async def card_at(url: str, path: str = "", **headers: str) -> tuple[int, Json]:
@@ -270,6 +274,21 @@ def test_too_much_is_refused_with_a_time_to_come_back() -> None:
         talk(main)
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("", rpc("SendStreamingMessage", message=MESSAGE)), ("/message:stream", {"message": MESSAGE})],
+)
+def test_a_silent_stream_has_a_heartbeat(path: str, body: Json) -> None:
+    with served(slow(LoopGate()), limits=Limits(heartbeat=0.05)) as server:
+
+        async def main(http: aiohttp.ClientSession) -> None:
+            headers = {"A2A-Version": "1.0"}
+            async with http.post(f"{server.url}/a2a/teller{path}", json=body, headers=headers) as answer:
+                assert b": ping" in await answer.content.readuntil(b": ping")
+
+        talk_http(main)
+
+
 # -- whose tasks ------------------------------------------------------------------------------------------------------
 
 
@@ -303,6 +322,20 @@ def test_a_task_of_somebody_else_is_not_found_whatever_is_done_with_it(binding: 
                     await every(other, task)
                 assert (await eve.get(task))["contextId"] == "talk"
                 assert last_state(await eve.say("approve", taskId=task)) == "COMPLETED"
+
+        talk(main)
+
+
+def test_whoever_is_nobody_sees_nobodys_tasks() -> None:
+    with served(clerk(MAIL), auth=who_or_guest) as server:
+
+        async def main() -> None:
+            async with peer(server.url, "clerk", headers={"x-user": "eve"}) as eve:
+                task = task_id_of(await eve.say("Write."))
+            async with peer(server.url, "clerk") as guest:
+                assert not (await guest.client.list_tasks(ListTasksRequest())).tasks
+                with pytest.raises(TaskNotFoundError):
+                    await guest.get(task)
 
         talk(main)
 

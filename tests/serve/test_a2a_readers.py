@@ -7,15 +7,27 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
+from a2a.types import ListTasksRequest, TaskState
 from a2a.utils.errors import A2AError, UnsupportedOperationError
 
 import headwater as hw
 from headwater.chat.request import ModelRequest
+from headwater.events import AgentEvent
 from headwater.messages import UserMessage
+from headwater.serve import BackgroundServer, create_app
+from headwater.serve.a2a import A2AStream, a2a
+from headwater.serve.a2a.call import Call
+from headwater.serve.a2a.reading import View
+from headwater.serve.app import hub_of_app
+from headwater.serve.feed import Item
 from headwater.testing import ScriptedModel, say, think
 from headwater.testing.scripted import Script
 from tests.serve.a2a_agents import MAIL, clerk, native_events, served, slow
@@ -33,6 +45,8 @@ from tests.serve.a2a_client import (
     waiting_in,
 )
 from tests.serve.a2a_rules import Json, accumulated, breaches, contents
+from tests.serve.record_golden import load
+from tests.serve.support import serving
 
 # -- readers who leave, come and stop ---------------------------------------------------------------------------------
 
@@ -174,6 +188,8 @@ def test_a_context_is_a_session_whose_tasks_know_each_other_and_wait_for_each_ot
 
 # -- processes --------------------------------------------------------------------------------------------------------
 
+ROOT = Path(__file__).resolve().parents[2]
+
 ANOTHER = """
 import sys
 from tests.serve.a2a_agents import MAIL, clerk, served
@@ -184,24 +200,30 @@ with served(clerk(MAIL), store=sys.argv[1]) as server:
 """
 
 
-def test_an_approval_that_waits_is_answered_in_another_process_after_the_first_one_was_killed(tmp_path: Path) -> None:
-    store = tmp_path / "runs.db"
-    command = [sys.executable, "-c", ANOTHER, str(store)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path.cwd())
+@contextmanager
+def killed(program: str, store: Path) -> Generator[str]:
+    """The address of a server in another process, which is killed in the end."""
+    command = [sys.executable, "-c", program, str(store)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert process.stdout is not None
-        url = process.stdout.readline().strip()
-
-        async def ask() -> str:
-            async with peer(url, "clerk") as client:
-                first = await client.say("Write.", contextId="talk")
-                assert last_state(first) == "INPUT_REQUIRED"
-                return task_id_of(first)
-
-        task = talk(ask)
+        yield process.stdout.readline().strip()
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
+
+
+def test_an_approval_that_waits_is_answered_in_another_process_after_the_first_one_was_killed(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+
+    async def ask(url: str) -> str:
+        async with peer(url, "clerk") as client:
+            first = await client.say("Write.", contextId="talk")
+            assert last_state(first) == "INPUT_REQUIRED"
+            return task_id_of(first)
+
+    with killed(ANOTHER, store) as url:
+        task = talk(lambda: ask(url))
     with served(clerk(MAIL), store=store) as server:
 
         async def answer() -> None:
@@ -213,6 +235,111 @@ def test_an_approval_that_waits_is_answered_in_another_process_after_the_first_o
                 assert answer_of(accumulated(items)) == "Results: 1 to ada"
 
         talk(answer)
+
+
+def test_a_reader_that_hangs_up_leaves_nothing_behind_and_the_task_goes_on() -> None:
+    gate = LoopGate()
+    app = create_app([slow(gate)], adapters=[a2a()])
+    feeds = hub_of_app(app).feeds
+    with BackgroundServer(app) as server:
+
+        async def main() -> None:
+            async with peer(server.url, "teller") as client:
+                items = await read_until(client.open("A story."), "Once")
+                assert len(feeds.cursors) == 1
+            await until(lambda: not feeds.cursors)
+            async with peer(server.url, "teller") as client:
+                assert (await client.get(task_id_of(items)))["status"]["state"] == "TASK_STATE_WORKING"
+                gate.open()
+                assert answer_of(await client.until(task_id_of(items), "TASK_STATE_COMPLETED")) == "Once upon a time."
+
+        talk(main)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that happens in another thread."""
+    while not condition():  # noqa: ASYNC110 the other side has its own loop, whose events cannot be awaited here
+        await asyncio.sleep(0.01)
+
+
+class _Missed:
+    """A reader's place in a log that has been compacted meanwhile: what comes first is the whole run again."""
+
+    def __init__(self, events: Sequence[AgentEvent], upto: int) -> None:
+        self.is_over = False
+        self.snapshot_at: int | None = upto
+        self.after = upto
+        self.is_closed = False
+        self._pages = [events[:upto], events[upto:]]
+
+    async def next(self, patience: float) -> list[Item]:
+        if not self._pages:
+            self.is_over = True
+            return []
+        self.snapshot_at = None if len(self._pages) == 1 else self.snapshot_at
+        return [Item(event) for event in self._pages.pop(0)]
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("name", ["simple", "tools", "media", "hitl_edit"])
+def test_a_reader_that_has_missed_what_the_log_no_longer_keeps_is_told_the_whole(name: str) -> None:
+    events = load(name)
+    run_id = events[0].origin.run_id
+    for at in range(1, len(events) - 1):
+        missed = _Missed(events, at + (len(events) - at) // 2)
+        hub = SimpleNamespace(open=AsyncMock(return_value=missed))
+        call = SimpleNamespace(hub=hub, principal=None, extension=False, stream=A2AStream)
+        view = View(cast("Call", call), run_id, "ctx")
+        items: list[Json] = [{"task": view.stream.task()}]
+        for event in events[:at]:
+            items += view.stream.feed(event)
+        if view.stream.is_over:
+            break
+
+        async def read_all(view: View = view, items: list[Json] = items) -> None:
+            async with view.reader("run") as batches:
+                async for updates in batches:
+                    items += updates
+
+        asyncio.run(read_all())
+        assert contents(accumulated(items)) == contents(view.stream.task())
+        assert accumulated(items)["status"]["state"] == "TASK_STATE_COMPLETED"
+        assert missed.is_closed
+
+
+HELD = """
+import sys
+from tests.serve.a2a_agents import served, slow
+from tests.serve.a2a_client import LoopGate
+
+with served(slow(LoopGate()), store=sys.argv[1]) as server:
+    print(server.url, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_task_whose_process_was_killed_at_work_is_over_and_says_why(tmp_path: Path) -> None:
+    store = tmp_path / "runs.db"
+
+    async def begin(url: str) -> str:
+        async with peer(url, "teller") as client:
+            return task_id_of(await read_until(client.open("A story."), "Once"))
+
+    with killed(HELD, store) as url:
+        task = talk(lambda: begin(url))
+    with served(slow(LoopGate()), store=store) as server:
+
+        async def look() -> None:
+            async with peer(server.url, "teller") as client:
+                listed = await client.client.list_tasks(ListTasksRequest(status=TaskState.TASK_STATE_CANCELED))
+                assert [one.id for one in listed.tasks] == [task]
+                found = await client.get(task)
+                assert found["status"]["state"] == "TASK_STATE_CANCELED"
+                assert "process" in texts_in({"task": found})[0]
+
+        talk(look)
 
 
 def test_a_server_that_goes_down_ends_its_streams_and_says_so() -> None:
@@ -230,3 +357,30 @@ def test_a_server_that_goes_down_ends_its_streams_and_says_so() -> None:
 
     server.__enter__()
     talk(main, seconds=10)
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_clients_of_the_version_before_are_served_where_that_is_said(binding: str) -> None:
+    gate = LoopGate()
+    with serving([clerk(MAIL), slow(gate)], adapters=[a2a(legacy=True)]) as server:
+
+        async def main() -> None:
+            async with peer(server.url, "clerk", binding=binding, version="0.3") as client:
+                first = await client.say("Write.")
+                [waits] = waiting_in(first[-1])
+                second = await client.say("approve", taskId=task_id_of(first))
+                assert (waits["toolName"], answer_of(accumulated(second))) == ("send_mail", "Results: 1 to ada")
+                task = await client.get(task_id_of(first))
+                assert (answer_of(task), task["status"]["state"]) == ("Results: 1 to ada", "TASK_STATE_COMPLETED")
+            async with peer(server.url, "teller", binding=binding, version="0.3") as client:
+                items = await read_until(client.open("A story."), "Once")
+                watcher = client.watch(task_id_of(items))
+                seen = [shown(await anext(watcher))]
+                assert (await client.cancel(task_id_of(items)))["status"]["state"] == "TASK_STATE_CANCELED"
+                seen += [shown(item) async for item in watcher]
+                assert breaches(seen) == []
+                assert last_state(seen) == "CANCELED"
+            async with peer(server.url, "clerk", binding=binding) as client:
+                assert last_state(await client.say("Write.")) == "INPUT_REQUIRED"
+
+        talk(main)

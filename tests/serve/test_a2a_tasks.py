@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import urllib.request
+from functools import partial
 from typing import Any
 
 import pytest
 from a2a.utils.errors import InvalidParamsError, UnsupportedOperationError
+from typing_extensions import TypedDict
 
 import headwater as hw
 from headwater.errors import model_error
@@ -86,13 +88,17 @@ def test_thinking_and_tools_are_told_to_those_who_ask_and_to_nobody_as_an_answer
         talk(main)
 
 
+def planner(replies: list[Any]) -> hw.ReActAgent[Any]:
+    return hw.ReActAgent("planner", model=ScriptedModel(replies), planning=True, plan_must_finish=True)
+
+
 def test_a_plan_is_told_to_those_who_ask() -> None:
     replies = [
         [call("create_plan", {"steps": ["look", "tell"]})],
         [call("update_plan_progress", {"next_plan_index": 2})],
         "Told.",
     ]
-    with served(hw.ReActAgent("planner", model=ScriptedModel(replies), planning=True)) as server:
+    with served(planner(replies)) as server:
 
         async def main() -> list[Json]:
             async with peer(server.url, "planner", extension=True) as client:
@@ -100,6 +106,32 @@ def test_a_plan_is_told_to_those_who_ask() -> None:
 
         plans = [event for event in talk(main) if event["type"] == "plan"]
         assert [(plan["steps"], plan["index"]) for plan in plans] == [(["look", "tell"], 0), (["look", "tell"], 2)]
+
+
+class Weather(TypedDict):
+    """A structured answer."""
+
+    city: str
+
+
+def test_an_answer_after_which_the_model_was_asked_again_is_taken_back_and_is_none() -> None:
+    early = (
+        [call("create_plan", {"steps": ["look"]})],
+        "Too early.",
+        [call("update_plan_progress", {"next_plan_index": 1})],
+    )
+    shown_at_once = hw.ReActAgent("typed", model=ScriptedModel(["Oslo", '{"city": "Oslo"}']), output_type=Weather)
+    with served(planner([*early, "Done."]), shown_at_once) as server:
+
+        async def main(agent: str) -> list[Json]:
+            async with peer(server.url, agent) as client:
+                return await client.say("Go.")
+
+        for agent, no_answer, answer in (("planner", "Too early.", "Done."), ("typed", "Oslo", '{"city": "Oslo"}')):
+            items = talk(partial(main, agent))
+            words = [words for item in items if "statusUpdate" in item and (words := texts_in(item))]
+            assert (words, answer_of(accumulated(items))) == ([[no_answer]], answer)
+        assert contents(accumulated(items))["output"] == [{"data": {"city": "Oslo"}, "mediaType": "application/json"}]
 
 
 def test_members_of_a_team_are_messages_and_the_team_has_the_answer() -> None:

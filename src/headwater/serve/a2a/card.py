@@ -34,7 +34,9 @@ def card_of(agent: Agent[Any], base: str, options: Options, auth: object) -> Age
         "description": agent.description or f"The agent {agent.name}.",
         "version": options.version,
         "supportedInterfaces": [
-            {"url": url, "protocolBinding": binding, "protocolVersion": "1.0"} for binding in ("JSONRPC", "HTTP+JSON")
+            {"url": url, "protocolBinding": binding, "protocolVersion": version}
+            for version in (("1.0", "0.3") if options.legacy else ("1.0",))
+            for binding in ("JSONRPC", "HTTP+JSON")
         ],
         "capabilities": {
             "streaming": True,

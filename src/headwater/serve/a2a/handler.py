@@ -201,7 +201,7 @@ async def _answer(call: Call, message: dict[str, Any], sent: Message) -> _Sent:
         )
     answer = read_answer(message, stream.pending, sent.task_id)
     if isinstance(answer, Unclear):
-        return _Sent(task_of(stream.unclear(answer.sentence)), None)
+        return _Sent(task_of(stream.saying(answer.sentence)), None)
     await call.hub.decide(call.principal, sent.task_id, answer, on_disconnect=Detach())
     stream.answered()
     return _Sent(view.task(), view)

@@ -67,17 +67,20 @@ async def _runs(call: Call, context: str) -> list[RunInfo]:
     before: str | None = None
     while page := await hub.store.run_infos(session, before=before, limit=_PAGE):
         likely = [info for info in page if info.agent == call.agent and principal.owns(info.session_id)]
-        found += [info for info in likely if await _is_theirs(call, info.run_id)]
+        theirs = [await _if_theirs(call, info) for info in likely]
+        found += [info for info in theirs if info is not None]
         before = page[-1].run_id
     return found
 
 
-async def _is_theirs(call: Call, run_id: str) -> bool:
+async def _if_theirs(call: Call, info: RunInfo) -> RunInfo | None:
     try:
-        await call.hub.whose(call.principal, run_id)
+        if info.state == "running" and info.is_alive is False:
+            return await call.hub.info(call.principal, info.run_id)  # its process has died: the hub ends it
+        await call.hub.whose(call.principal, info.run_id)
     except Refused:
-        return False
-    return True
+        return None
+    return info
 
 
 async def _fits(call: Call, info: RunInfo, params: ListTasksRequest) -> bool:

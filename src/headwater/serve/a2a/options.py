@@ -16,6 +16,7 @@ class Options(msgspec.Struct, frozen=True):
     path: str = "/a2a"
     url: str = ""
     live: bool = False
+    legacy: bool = False
     version: str = "1.0.0"
     input_modes: tuple[str, ...] = ("text/plain", "application/json")
     output_modes: tuple[str, ...] = ("text/plain", "application/json")

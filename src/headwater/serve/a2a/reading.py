@@ -33,6 +33,7 @@ class View:
         return self._call.stream(self.run_id, self._session, extension=self._call.extension)
 
     def task(self) -> Task:
+        """The task as it stands."""
         return task_of(self.stream.task())
 
     async def catch_up(self) -> None:
@@ -83,7 +84,7 @@ async def find_task(call: Call, run_id: str) -> View:
     whose = await call.hub.whose(call.principal, run_id)
     if whose.agent != call.agent:
         raise not_found("run")
-    await call.hub.info(call.principal, run_id)  # it may be gone by now
+    await call.hub.info(call.principal, run_id)  # it may be gone by now; one whose process has died is ended
     view = View(call, run_id, whose.session)
     await view.catch_up()
     return view

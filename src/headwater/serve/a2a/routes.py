@@ -30,6 +30,7 @@ def a2a(
     path: str = "/a2a",
     url: str = "",
     live: bool = False,
+    legacy: bool = False,
     version: str = "1.0.0",
     input_modes: Sequence[str] = ("text/plain", "application/json"),
     output_modes: Sequence[str] = ("text/plain", "application/json"),
@@ -39,18 +40,19 @@ def a2a(
 
     The card of `{path}/{agent}` is below it at `/.well-known/agent-card.json`; that path of the server itself has the
     card of the first agent. `url` is where clients find the server, if that is not what their requests are addressed
-    to. Text is sent when it is known to be the answer; with `live` at once, and taken back if it was not.
+    to. Text is sent when it is known to be the answer; with `live` at once, and taken back if it was not. `legacy` also
+    serves clients of A2A 0.3, in that version's form.
 
     `version`, `input_modes` and `output_modes` (MIME types) are what cards say of every agent. They name the token that
     `TokenAuth` asks for; what another `auth` asks for is said by `security_schemes`, in the protocol's JSON form: any
     one of them will do. Raises `UsageError`.
     """
-    options = Options(path, url, live, version, tuple(input_modes), tuple(output_modes), security_schemes)
+    options = Options(path, url, live, legacy, version, tuple(input_modes), tuple(output_modes), security_schemes)
     handler, contexts = LogRequestHandler(), CallContexts(options)
     place = f"{path}/{{agent}}"
     served = [
-        *create_jsonrpc_routes(handler, place, contexts),
-        *create_rest_routes(handler, contexts, path_prefix=place),
+        *create_jsonrpc_routes(handler, place, contexts, enable_v0_3_compat=legacy),
+        *create_rest_routes(handler, contexts, path_prefix=place, enable_v0_3_compat=legacy),
     ]
 
     async def card(request: Request) -> Response:

@@ -63,7 +63,7 @@ class A2AStream:
         self._metadata: Json = {}
         self._history: list[Json] = []
         self._refusal: list[str] = []
-        self._now = ""
+        self._now = 0.0
         self._seq = 0
 
     @property
@@ -92,13 +92,13 @@ class A2AStream:
             self.pending = ()
             self._leave({"state": WORKING})
 
-    def unclear(self, sentence: str) -> Json:
-        """The task as it stands for a client whose answer cannot be read: the status says so, and asks again."""
+    def saying(self, sentence: str) -> Json:
+        """The task as it stands, whose status says something to this client first that no event has said."""
         task = self.task()
         message = task["status"].get("message", {"parts": []})
         parts = [{"text": sentence}, *message["parts"]]
-        again = values.said(self._id, self._context, f"{self._seq}:again", parts)
-        return {**task, "status": {**task["status"], "message": again}}
+        said = values.said(self._id, self._context, f"{self._seq}:now", parts)
+        return {**task, "status": {**task["status"], "message": said}}
 
     def again(self, before: A2AStream) -> list[Json]:
         """What brings a client from the task as it was in `before` to this one, whatever lies between them."""
@@ -110,7 +110,7 @@ class A2AStream:
         if self.is_over:
             return []
         self._seq = event.seq
-        self._now = values.timestamp(event.ts)
+        self._now = event.ts
         if event.origin.run_id == self._id:
             self._take(event)
         else:
@@ -247,7 +247,7 @@ class A2AStream:
     def _tell(self, event: AgentEvent) -> None:
         """For whoever has asked for the extension: an event that the protocol has no word for."""
         if self._extension:
-            status = {"state": self.state, "timestamp": self._now}
+            status = {"state": self.state, "timestamp": values.timestamp(self._now)}
             self._out.append({"statusUpdate": {**self._head(), "status": status, "metadata": values.native(event)}})
 
     def _say(self, parts: Sequence[Json], metadata: Json) -> None:
@@ -261,7 +261,7 @@ class A2AStream:
         *,
         message_metadata: Json | None = None,
     ) -> None:
-        status: Json = {"state": state, "timestamp": self._now}
+        status: Json = {"state": state, "timestamp": values.timestamp(self._now)}
         if parts:
             status["message"] = values.said(self._id, self._context, str(self._seq), parts, message_metadata)
         self._leave(status)
