@@ -14,23 +14,19 @@ import { Transcript } from "./views/conversation.js";
 import { Dock } from "./views/dock.js";
 import { Door, Empty, Header, Sidebar, applyTheme, hasLanes, isMenuOpen, openLog } from "./views/shell.js";
 
-/** A view that is loaded when it is first shown. @param {{load: () => Promise<any>}} props */
-function Lazy({ load }) {
+/** A view that is loaded when it is first shown. @param {{load: () => Promise<any>, name: string}} props */
+function Lazy({ load, name }) {
   const [View, setView] = useState(/** @type {any} */ (null));
   useEffect(() => {
-    load().then((module) => setView(() => module.default), complain);
+    load().then((module) => setView(() => module[name]), complain);
   }, []);
   return View && html`<${View} state=${state} />`;
 }
 
-/** @type {Record<string, () => Promise<any>>} */
-const PANELS = {
-  timeline: () => import("./views/timeline.js"),
-  charts: () => import("./views/charts.js"),
-  inspector: () => import("./views/inspector.js"),
-};
-const team = () => import("./views/team.js");
-const replay = () => import("./views/replay.js");
+/** @type {Record<string, string>} */
+const PANELS = { timeline: "Timeline", charts: "Charts", inspector: "Inspector" };
+const panels = () => import("./views/panel.js");
+const beside = () => import("./views/beside.js");
 
 function Panel() {
   const name = panel.value;
@@ -47,7 +43,7 @@ function Panel() {
       </div>
       <button type="button" class="quiet" aria-label=${t("app.close")} onClick=${close}><${Icon} name="x" /></button>
     </div>
-    <div class="panel-body"><${Lazy} key=${name} load=${PANELS[name]} /></div>
+    <div class="panel-body"><${Lazy} key=${name} load=${panels} name=${PANELS[name]} /></div>
   </aside>`;
 }
 
@@ -63,8 +59,8 @@ function App() {
       ${isMenuOpen.value && html`<div class="veil" onClick=${() => (isMenuOpen.value = false)}></div>`}
       <main class="centre">
         <${Header} />
-        ${replayed.value && html`<section class="replay-slot"><${Lazy} key="replay" load=${replay} /></section>`}
-        ${areLanesOn && html`<section class="lanes-slot" aria-label=${t("panel.lanes")}><${Lazy} key="team" load=${team} /></section>`}
+        ${replayed.value && html`<section class="replay-slot"><${Lazy} key="replay" load=${beside} name="Replay" /></section>`}
+        ${areLanesOn && html`<section class="lanes-slot" aria-label=${t("panel.lanes")}><${Lazy} key="team" load=${beside} name="Team" /></section>`}
         <${Transcript} empty=${isReady.value && html`<${Empty} />`} />
         <${Dock} />
       </main>

@@ -114,8 +114,8 @@ function Switch({ name, icon }) {
 /** @param {File} file */
 export async function openLog(file) {
   try {
-    const replay = await import("./replay.js");
-    await replay.open(file, state);
+    const { open } = await import("./beside.js");
+    await open(file, state);
   } catch (error) {
     complain(error);
   }
