@@ -171,16 +171,17 @@ async def dismiss(plan: RunPlan, session: OpenSession) -> None:
     await session.reload()
 
 
-async def give_up(plan: RunPlan, run_id: str, reason: str) -> None:
+async def give_up(plan: RunPlan, run_id: str, reason: str) -> bool:
     """Cancel a run that waits for a person, or whose process died: its log gets a last segment, its session the turn.
 
-    Nothing is done about any other run. Raises `UnknownRun`, and `StoreError` and `RunError` as they come.
+    Nothing is done about any other run, and False is returned; so too if somebody else went on with it at this very
+    moment. Raises `UnknownRun`, and `StoreError` and `RunError` as they come.
     """
     found = await _find(plan, run_id)
     if found is None:
         raise UnknownRun(f"There is no run {run_id!r} in this store.")
     if not found.is_left:
-        return
+        return False
     session: OpenSession | None = None
     try:
         if session_id := found.last.origin.session_id:
@@ -191,10 +192,11 @@ async def give_up(plan: RunPlan, run_id: str, reason: str) -> None:
         driver.start(Dismiss(reason, "cancelled"))
         await _see_through(driver)
     except DecisionError:
-        return  # somebody went on with it at this very moment
+        return False
     finally:
         if session is not None:
             session.release()
+    return True
 
 
 async def _recover(plan: RunPlan, found: _Found, session: OpenSession | None) -> _Found:

@@ -96,21 +96,24 @@ class Feed:
 
     async def _pump(self) -> None:
         try:
-            waits = True
-            while waits:
-                waits = False
+            while not self.is_over:
+                end: Outcome | None = None
                 async for event in self._store.tail(self.run_id, self.head):
                     self._take(Item(event))
-                    waits = _root_end(event, self.run_id) is Outcome.SUSPENDED
-                if not waits:  # an end that is not among what was read
-                    info = await self._store.run_info(self.run_id)
-                    waits = info is not None and info.state == "suspended"
-                if waits:
-                    await self._resumed()
-            self.is_over = True
+                    end = _root_end(event, self.run_id)
+                self.is_over = end not in (None, Outcome.SUSPENDED) or await self._is_over_or_goes_on()
         except Exception as error:  # noqa: BLE001 each reader gets it
             self.error = error
         self.wake()
+
+    async def _is_over_or_goes_on(self) -> bool:
+        """Whether the run ended for good before what was read; comes back if not when there may be more of it."""
+        info = await self._store.run_info(self.run_id)
+        if info is None or info.last_seq > self.head:
+            return False  # somebody went on with it since the last look, or it is gone
+        if info.state == "suspended":
+            await self._resumed()
+        return info.state == "ended"
 
     async def _resumed(self) -> None:
         while True:
