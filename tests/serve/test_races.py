@@ -6,9 +6,10 @@ import asyncio
 
 import headwater as hw
 from headwater.serve.feed import Cursor, Feeds
-from headwater.store import MemoryStore, RunInfo
+from headwater.store import MemoryStore, Retention, RunInfo
 from headwater.testing import ScriptedModel, call
 from tests.serve.support import transfer
+from tests.serve.test_streams import long_work
 
 
 class Late(MemoryStore):
@@ -39,5 +40,36 @@ def test_a_reader_at_the_end_of_a_segment_sees_the_next_one_whenever_it_comes() 
         assert seen == await store.read(end, last)
         assert isinstance(seen[-1], hw.RunEndEvent)
         assert seen[-1].response.text == "Sent."
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+class Behind(MemoryStore):
+    """A store that has nothing new for its first reader, and then has compacted what that reader has had."""
+
+    is_first = True
+
+    async def read(self, run_id: str, after: int = 0, limit: int | None = None) -> list[hw.AgentEvent]:
+        if after and self.is_first:
+            self.is_first = False
+            return []
+        return await super().read(run_id, after, limit)
+
+
+def test_a_reader_whose_place_is_compacted_while_it_waits_gets_a_snapshot_on_the_same_connection() -> None:
+    async def main() -> None:
+        store = Behind(retention=Retention(max_events=60))
+        model = ScriptedModel([[call("long_work")], "Done."])
+        run_id = (await hw.ReActAgent(model=model, tools=[long_work], store=store).call_async("Go.")).run_id
+        info = await store.run_info(run_id)
+        assert info is not None
+        assert info.compacted > 1
+        cursor = Cursor(Feeds(store), run_id, 1, "run")
+        items = await cursor.next(5)
+        assert cursor.snapshot_at == info.last_seq
+        assert tuple(item.event for item in items) == (await store.snapshot(run_id)).events
+        assert await cursor.next(5) == ()
+        assert cursor.is_over
+        cursor.close()
 
     asyncio.run(asyncio.wait_for(main(), 20))

@@ -98,9 +98,13 @@ class Feed:
         try:
             while not self.is_over:
                 end: Outcome | None = None
-                async for event in self._store.tail(self.run_id, self.head):
-                    self._take(Item(event))
-                    end = _root_end(event, self.run_id)
+                try:
+                    async for event in self._store.tail(self.run_id, self.head):
+                        self._take(Item(event))
+                        end = _root_end(event, self.run_id)
+                except Compacted as gap:
+                    self._leap(gap.kept_after)
+                    continue
                 self.is_over = end not in (None, Outcome.SUSPENDED) or await self._is_over_or_goes_on()
         except Exception as error:  # noqa: BLE001 each reader gets it
             self.error = error
@@ -126,6 +130,13 @@ class Feed:
                     await self._poked.wait()
             except TimeoutError:
                 continue
+
+    def _leap(self, seq: int) -> None:
+        """What comes before a number is not there one by one any more: readers that need it get a snapshot."""
+        self._items.clear()
+        self._bytes = 0
+        self.floor = self.head = seq
+        self.wake()
 
     def _take(self, item: Item) -> None:
         self._items.append(item)
