@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from headwater.agents.detached import is_lost
 from headwater.core.answer import OutputRule
 from headwater.drive.handle import failure_of
 from headwater.drive.opening import INSIDE
@@ -212,10 +213,16 @@ class AttachedRun(Generic[OutputT_co]):
         while True:
             is_here = self._is_here()
             info = None if is_here else await self._store.run_info(self.run_id)
-            if info is not None and info.state == "running" and info.is_alive is False and info.last_seq == self._after:
+            is_dead = (
+                info is not None
+                and info.state == "running"
+                and (info.is_alive is False or is_lost(self._store, self.run_id))
+            )
+            if info is not None and is_dead and info.last_seq == self._after:
                 raise RunError(
-                    f"The process that ran {self.run_id!r} died, and the run with it: its log ends at {self._after}. "
-                    f"Go on with it, agent.resume([], run_id={self.run_id!r}), or end it with agent.cancel().",
+                    f"The run {self.run_id!r} died, with its process or because its store failed: its log ends at "
+                    f"{self._after}. Go on with it, agent.resume([], run_id={self.run_id!r}, recover=True), or end it "
+                    "with agent.cancel().",
                     kind="process_died",
                 )
             is_certain = is_here or info is not None

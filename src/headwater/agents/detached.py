@@ -18,7 +18,7 @@ from headwater.drive.handle import Run
 from headwater.drive.live import LOOP_ENDED
 from headwater.drive.opening import INSIDE
 from headwater.drive.portal import LoopThread, acquire, acquire_here, release
-from headwater.errors import RunError
+from headwater.errors import RunError, StoreError
 from headwater.store.base import Store
 
 Key: TypeAlias = tuple[str | int, str]
@@ -54,14 +54,28 @@ class DetachedRun:
             await run.cancel(LOOP_ENDED)
             raise
         failure = run.last_failure()
-        if failure is not None and not isinstance(failure, RunError):
-            raise failure  # its log has no end, so that its readers cannot know
+        if failure is None or (isinstance(failure, RunError) and failure.kind != "store_error"):
+            return
+        if not await self._has_end():
+            raise failure  # its readers cannot know
+
+    async def _has_end(self) -> bool:
+        """Whether the log says that the segment is over."""
+        try:
+            info = await self.store.run_info(self.run_id)
+        except StoreError:
+            return False
+        return info is not None and info.state != "running"
 
     def _over(self, task: asyncio.Task[None]) -> None:
         with _lock:
             if _runs.get(self._key) is self:
                 del _runs[self._key]
         if not task.cancelled() and (error := task.exception()) is not None:
+            with _lock:
+                _lost[self._key] = None
+                while len(_lost) > LOST:
+                    del _lost[next(iter(_lost))]
             self._loop.call_exception_handler(
                 {"message": f"The detached run {self.run_id} is over, and its log does not say so", "exception": error}
             )
@@ -105,6 +119,10 @@ class DetachedRun:
 
 _lock = threading.Lock()
 _runs: dict[Key, DetachedRun] = {}
+_lost: dict[Key, None] = {}
+
+LOST = 4096
+"""How many runs are remembered whose store failed before their logs had an end."""
 
 
 def launch(run: Run[Any], store: Store) -> DetachedRun:
@@ -128,6 +146,18 @@ def find_detached(store: Store, run_id: str) -> DetachedRun | None:
     """The run, if this process runs it detached; None otherwise, also when it is over."""
     with _lock:
         return _runs.get((place_of(store), run_id))
+
+
+def is_lost(store: Store, run_id: str) -> bool:
+    """Whether the run went on detached in this process and is over, though its log, which failed, does not say so."""
+    with _lock:
+        return (place_of(store), run_id) in _lost
+
+
+def close_lost(store: Store, run_id: str) -> None:
+    """The log of a lost run has its end now."""
+    with _lock:
+        _lost.pop((place_of(store), run_id), None)
 
 
 def detached_runs(store: Store) -> list[DetachedRun]:
@@ -157,6 +187,7 @@ def _forget() -> None:
     global _lock
     _lock = threading.Lock()
     _runs.clear()
+    _lost.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -24,7 +24,7 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of `SessionData.data` that is ours; other keys are left as they are.
 
     `plan` is the last one a run has had, finished or not. `members` is what the members of a team added in their runs,
-    by the names from the team to the member, joined by `/`.
+    by the names from the team to the member, joined by `/`. `turn` is the run whose messages were stored last.
     """
 
     pending: Pending | None = None
@@ -32,6 +32,7 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     plan: Plan | None = None
     context: Kept | None = None
     members: dict[str, tuple[Message, ...]] = {}
+    turn: str = ""
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> SessionState:

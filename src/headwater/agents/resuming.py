@@ -171,16 +171,17 @@ async def dismiss(plan: RunPlan, session: OpenSession) -> None:
     await session.reload()
 
 
-async def give_up(plan: RunPlan, run_id: str, reason: str) -> bool:
+async def give_up(plan: RunPlan, run_id: str, reason: str, *, recover: bool = False) -> bool:
     """Cancel a run that waits for a person, or whose process died: its log gets a last segment, its session the turn.
 
-    Nothing is done about any other run, and False is returned; so too if somebody else went on with it at this very
-    moment. Raises `UnknownRun`, and `StoreError` and `RunError` as they come.
+    With `recover` the caller knows that nobody runs it, though its process lives. Nothing is done about any other run,
+    and False is returned; so too if somebody else went on with it at this very moment. Raises `UnknownRun`, and
+    `StoreError` and `RunError` as they come.
     """
     found = await _find(plan, run_id)
     if found is None:
         raise UnknownRun(f"There is no run {run_id!r} in this store.")
-    if not found.is_left:
+    if not found.is_left and not (recover and found.is_cut_off):
         return False
     session: OpenSession | None = None
     try:
@@ -206,7 +207,6 @@ async def _recover(plan: RunPlan, found: _Found, session: OpenSession | None) ->
     await _see_through(driver)
     if session is not None:
         await session.reload()
-        session.recovers = True
     again = await _find(plan, found.origin.run_id)
     return again or found
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from headwater.agents.edge import store_errors
 from headwater.agents.holds import hold, let_go
 from headwater.agents.pending import Pending, SessionState
@@ -34,8 +32,6 @@ class OpenSession:
         self._turn = turn
         self._held_for = run_id
         self._asked: Commit | None = None
-        self.recovers = False
-        """Whether the run's process died, so that its messages may be stored already."""
         self._loaded = len(data.messages)
 
     @classmethod
@@ -100,10 +96,16 @@ class OpenSession:
         stored = self.data.messages
         return bool(new) and any(stored[i : i + len(new)] == new for i in range(count, len(stored)))
 
+    @property
+    def _has_turn(self) -> bool:
+        """Whether the run's turn is stored: it was, and its log could not say so before the process or the store died.
+
+        It may be longer than what the log knows.
+        """
+        return bool(self.run_id) and self.state.turn == self.run_id
+
     def _new(self, commit: Commit) -> tuple[Message, ...]:
-        """The commit's messages, unless the process that died had stored them and not yet said so in the log."""
-        messages = commit.messages
-        return () if self.recovers and messages and self.data.messages[-len(messages) :] == messages else messages
+        return () if self._has_turn else commit.messages
 
     def _changed(self, commit: Commit) -> dict[str, Any] | None:
         """The session's data after a commit; None if it stays."""
@@ -114,9 +116,9 @@ class OpenSession:
         allowed = (*old.allowed, *(rule for rule in commit.allowed if rule not in old.allowed))
         plan = old.plan if commit.plan is None else commit.plan
         context = commit.kept if commit.kept is not None and self._fits(commit) else old.context
-        new = msgspec.structs.replace(
-            old, pending=pending, allowed=allowed, plan=plan, context=context, members=_with(old.members, commit)
-        )
+        members = old.members if self._has_turn else _with(old.members, commit)
+        turn = self.run_id if commit.messages else old.turn
+        new = SessionState(pending, allowed, plan, context, members, turn)
         return None if new == old else new.into(self.data.data)
 
     def _fits(self, commit: Commit) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from headwater.agents.base import Agent
-from headwater.agents.detached import detached_runs, end_detached, find_detached
+from headwater.agents.detached import detached_runs, end_detached, find_detached, is_lost
 from headwater.core.decisions import Decision
 from headwater.errors import Compacted, HeadwaterError
 from headwater.events import AgentEvent, RunStartEvent
@@ -32,6 +32,7 @@ APPEARS_IN = 0.25
 LEFT = "its last reader left"
 CLOSED = "the server was shut down"
 DIED = "the process that ran it ended"
+LOST = "what happened in it could not be stored"
 BURIED_IN = 2.0
 """Seconds that a request waits for the end of a run whose process died, which waits for its session."""
 
@@ -209,7 +210,7 @@ class Hub:
         """The state of somebody's run. Raises `Refused`."""
         whose = await self.whose(principal, run_id)
         info = await self.store.run_info(run_id)
-        if info is not None and _is_dead(info):
+        if info is not None and self._is_dead(info):
             await self._bury(run_id, whose.agent)
             info = await self.store.run_info(run_id)
         if info is None or not info.last_seq:
@@ -222,10 +223,14 @@ class Hub:
     async def infos(self, session: str, limit: int) -> list[RunInfo]:
         """The runs of the session that is kept under this name, the newest first."""
         infos = await self.store.run_infos(session, limit=limit)
-        dead = [info for info in infos if _is_dead(info)]
+        dead = [info for info in infos if self._is_dead(info)]
         for info in dead:
             await self._bury(info.run_id, info.agent)
         return await self.store.run_infos(session, limit=limit) if dead else infos
+
+    def _is_dead(self, info: RunInfo) -> bool:
+        """Whether it is certain that nobody runs what seems to go on: its process died, or its store failed here."""
+        return info.state == "running" and (info.is_alive is False or is_lost(self.store, info.run_id))
 
     async def _bury(self, run_id: str, agent: str) -> None:
         """End a run whose process died, so that its readers, its session and its state get an end."""
@@ -239,7 +244,7 @@ class Hub:
 
     async def _end_dead(self, run_id: str, agent: Agent[Any]) -> None:
         try:
-            await agent.cancel(run_id, DIED)
+            await agent.cancel(run_id, LOST if is_lost(self.store, run_id) else DIED)
         except HeadwaterError as error:  # it stays as it is; whoever asks next tries again
             _log.error("The run %s of a process that died could not be ended: %s", run_id, error)
 
@@ -249,7 +254,7 @@ class Hub:
             info = await self.store.run_info(run_id)
         except HeadwaterError:
             return  # the reader finds out
-        if info is not None and _is_dead(info):
+        if info is not None and self._is_dead(info):
             await self._bury(run_id, agent)
 
     # -- readers ------------------------------------------------------------------------------------------------
@@ -344,8 +349,3 @@ class Hub:
         await end_detached(self.store, wait=wait, reason=CLOSED, only=self._watched)
         if self._tasks:
             await asyncio.wait(self._tasks)
-
-
-def _is_dead(info: RunInfo) -> bool:
-    """Whether the store is certain that nobody runs what seems to go on."""
-    return info.state == "running" and info.is_alive is False
