@@ -27,6 +27,7 @@ from headwater.store.memory import MemoryStore
 from headwater.testing import ScriptedModel
 from headwater.wire.sse import Frame, encode_frame
 from tests.serve.openai_response_rules import Json, response_breaches
+from tests.serve.openai_spoiled import REFUSED_BY_PYTHON, REFUSED_BY_THE_JUDGE
 from tests.serve.record_golden import SCENARIOS, load, segments
 from tests.serve.support import serving
 
@@ -128,6 +129,8 @@ def test_how_a_run_ended_is_how_the_response_did() -> None:
     }
     assert ends["limit"]["response"]["incomplete_details"] == {"reason": "max_output_tokens"}
     assert texts(ends["limit"]["response"]) == ["It rained when I looked."]
+    [thought] = ends["cancel"]["response"]["output"]
+    assert (thought["content"][0]["text"], thought["status"]) == ("Let me think", "incomplete")
 
 
 def test_edited_arguments_are_those_of_the_call_that_ran() -> None:
@@ -252,60 +255,6 @@ def test_after_deltas_were_joined_each_piece_of_text_still_comes_once(scenario: 
 # -- spoiled streams --------------------------------------------------------------------------------------------------
 
 
-def without(kind: str) -> Callable[[Frames], Frames]:
-    return lambda frames: [frame for frame in frames if frame["type"] != kind]
-
-
-def doubled(kind: str) -> Callable[[Frames], Frames]:
-    return lambda frames: [copy for frame in frames for copy in [frame] * (1 + (frame["type"] == kind))]
-
-
-def changed(kind: str, **fields: Any) -> Callable[[Frames], Frames]:
-    return lambda frames: [{**frame, **fields} if frame["type"] == kind else frame for frame in frames]
-
-
-def renamed(frames: Frames) -> Frames:
-    return [*frames[:-1], {**frames[-1], "response": {**frames[-1]["response"], "id": "resp_other"}}]
-
-
-def lost(frames: Frames) -> Frames:
-    response = frames[-1]["response"]
-    return [*frames[:-1], {**frames[-1], "response": {**response, "output": response["output"][:-1]}}]
-
-
-REFUSED_BY_THE_CLIENT: dict[str, Callable[[Frames], Frames]] = {
-    "no_beginning": without("response.created"),
-    "no_item": without("response.output_item.added"),
-    "no_part": without("response.content_part.added"),
-    "item_twice": doubled("response.output_item.added"),
-    "another_response": renamed,
-    "no_delta": changed("response.output_text.delta", delta=None),
-    "no_end": without("response.completed"),
-    "another_item": changed("response.output_text.delta", output_index=77),
-    "error": lambda frames: [*frames[:5], *ResponseStream(Followed("run_1", "x")).cut("x", "broken")],
-}
-"""Each makes the stream `tools` one that the client raises for."""
-
-REFUSED_BY_THE_JUDGE: dict[str, Callable[[Frames], Frames]] = {
-    **{name: change for name, change in REFUSED_BY_THE_CLIENT.items() if name != "error"},
-    "unclosed_item": without("response.output_item.done"),
-    "unclosed_part": without("response.content_part.done"),
-    "unclosed_text": without("response.output_text.done"),
-    "unclosed_arguments": without("response.mcp_call_arguments.done"),
-    "no_result": without("response.mcp_call.completed"),
-    "item_done_twice": doubled("response.output_item.done"),
-    "part_twice": doubled("response.content_part.added"),
-    "foreign_event": lambda frames: [*frames[:3], {"type": "headwater.plan", "sequence_number": 2500}, *frames[3:]],
-    "foreign_item": changed("response.output_text.delta", item_id="msg_other"),
-    "number_twice": changed("response.mcp_call.in_progress", sequence_number=5),
-    "text_changed": changed("response.output_text.done", text="Something else."),
-    "answer_lost": lost,
-    "null_field": changed("response.output_text.delta", logprobs=None),
-    "after_the_end": lambda frames: [*frames, {**frames[4], "sequence_number": frames[-1]["sequence_number"] + 1}],
-    "backwards": lambda frames: frames[::-1],
-}
-
-
 def spoiled(change: Callable[[Frames], Frames]) -> Frames:
     return change(events_of(load("tools")))
 
@@ -316,7 +265,7 @@ def spoiler() -> Iterator[str]:
 
     async def answer(request: Request) -> Response:
         name = request.path_params["name"]
-        body = body_of(spoiled(REFUSED_BY_THE_CLIENT.get(name, list)))
+        body = body_of(spoiled(REFUSED_BY_PYTHON.get(name, list)))
         body = body.replace(b'"type"', b'"type', 7) if name == "broken" else body
         return Response(body, media_type="text/event-stream")
 
@@ -344,7 +293,7 @@ def test_the_clients_helper_takes_what_is_not_spoiled(spoiler: str) -> None:
     assert accumulated(spoiler, "whole").output_text == "Let me look.It rains."
 
 
-@pytest.mark.parametrize("name", REFUSED_BY_THE_CLIENT)
+@pytest.mark.parametrize("name", REFUSED_BY_PYTHON)
 def test_the_client_raises_for_a_spoiled_stream(spoiler: str, name: str) -> None:
     expected = sdk.APIError if name == "error" else (RuntimeError, AssertionError, IndexError, TypeError)
     with pytest.raises(expected):

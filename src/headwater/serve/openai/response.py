@@ -77,6 +77,8 @@ class ResponseStream:
         """What the turn has said, by block."""
         self._texts: list[Block] = []
         """Of that, what counts as text of the answer."""
+        self._thought: Block | None = None
+        """A thought that is over, or cut off if the turn ends with it."""
         self._held: list[tuple[Block, Status]] = []
         """Messages that are the answer, unless the model is asked again."""
         self._calls: dict[str, Call] = {}
@@ -214,6 +216,7 @@ class ResponseStream:
         self._texts.clear()
         self._turn_calls.clear()
         self._early.clear()
+        self._thought = None
         self._in_turn = False
         self._mode = RoundMode.UNKNOWN
 
@@ -227,26 +230,33 @@ class ResponseStream:
             if block is not None:
                 self._end_block(block)
         elif kind in _BEGINS:
+            self._settle_thought("completed")
             block = self._blocks[event.block_id] = self._items.open(_BEGINS[kind])
             if block.kind == "text":
                 self._texts.append(block)
         elif event.media is not None:
+            self._settle_thought("completed")
             block = self._blocks[event.block_id] = self._items.open("text")
             self._items.add(block, media_link(event.media, self._blobs))
             self._end_block(block)
 
     def _end_block(self, block: Block) -> None:
-        if block.kind == "thought":
-            self._items.end(block, "completed")
-            return
         self._items.end_part(block)
-        self._tell_preamble()
+        if block.kind == "thought":
+            self._thought = block
+        else:
+            self._tell_preamble()
+
+    def _settle_thought(self, status: Status) -> None:
+        if self._thought is not None:
+            self._items.end(self._thought, status)
+            self._thought = None
 
     def _tell_preamble(self) -> None:
         """Messages before calls are commentary, and done as soon as that is known."""
         if self._mode is RoundMode.TOOL_CALL:
             for block in self._blocks.values():
-                if block.is_whole:
+                if block.is_whole and block.kind != "thought":
                     self._items.end(block, "completed", "commentary")
 
     def _discard(self) -> None:
@@ -260,8 +270,11 @@ class ResponseStream:
         self._in_turn = False
         self._finish, self._mode = event.finish_reason, event.mode
         for block in self._blocks.values():
-            self._end_block(block)
+            if not block.is_whole:
+                self._end_block(block)
         status: Status = "incomplete" if event.finish_reason in _BROKEN else "completed"
+        self._settle_thought(status)
+        self._tell_preamble()
         self._held = [(block, status) for block in self._blocks.values() if not block.is_done]
         called = {call.call_id for call in event.message.calls}
         for call in event.message.calls:
@@ -281,6 +294,7 @@ class ResponseStream:
         return self._calls.get(call_id) or self._open_call(call_id, name)
 
     def _open_call(self, call_id: str, name: str) -> Call:
+        self._settle_thought("completed")
         call = self._calls[call_id] = self._items.call(name, self._followed.agent)
         if self._in_turn:
             self._turn_calls.append(call_id)
