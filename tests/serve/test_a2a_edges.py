@@ -186,7 +186,7 @@ def test_an_extension_that_is_asked_for_is_said_to_be_active() -> None:
 
 
 def test_the_guard_stands_in_front_of_everything() -> None:
-    with served(teller(), limits=Limits(body=2000)) as server:
+    with served(teller(), limits=Limits(body=2000), allowed_origins=["http://page.test"]) as server:
         url = f"{server.url}/a2a/teller"
         body = rpc("SendMessage", message=MESSAGE)
         big = rpc("SendMessage", message={**MESSAGE, "parts": [{"text": "x" * 3000}]})
@@ -210,6 +210,9 @@ def test_the_guard_stands_in_front_of_everything() -> None:
                 assert answer.status == 413
             assert (await post(f"{server.url}/a2a/nobody", body))[0] == 404
             assert (await post(f"{server.url}/a2a/teller/message:send", {"message": MESSAGE}))[0] == 200
+            preflight = {"Origin": "http://page.test", "Access-Control-Request-Method": "POST"}
+            async with http.options(url, headers=preflight) as answer:
+                assert "A2A-Version, A2A-Extensions" in answer.headers["access-control-allow-headers"]
             # The paths of the application are its own.
             async with http.get(f"{server.url}/tenant/a2a/teller/tasks") as answer:
                 assert (answer.status, (await answer.json())["code"]) == (404, "not_found")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import urllib.request
 from functools import partial
 from typing import Any
@@ -287,6 +288,22 @@ def test_several_calls_are_decided_one_by_one_or_all_at_once() -> None:
                 both = [decision("approve", id=one["id"]) for one in waiting_in(again[-1])]
                 done = await client.say(*both, taskId=task_id_of(again))
                 assert answer_of(accumulated(done)) == "Results: 1 to ada; 1 to bob"
+
+        talk(main)
+
+
+def test_of_two_who_decide_at_once_one_decides_and_the_other_is_told() -> None:
+    with served(clerk(MAIL)) as server:
+
+        async def main() -> None:
+            async with peer(server.url, "clerk") as eve, peer(server.url, "clerk") as bob:
+                task = task_id_of(await eve.say("Write."))
+                answers = (eve.say("approve", taskId=task), bob.say("reject", taskId=task))
+                found = await asyncio.gather(*answers, return_exceptions=True)
+                [refused] = [one for one in found if isinstance(one, BaseException)]
+                assert isinstance(refused, InvalidParamsError | UnsupportedOperationError)
+                [decided] = [one for one in found if not isinstance(one, BaseException)]
+                assert last_state(decided) == "COMPLETED"
 
         talk(main)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
@@ -281,6 +282,24 @@ def test_big_media_are_named_by_their_address_and_broken_base64_breaks_nothing()
             stream.feed(event)
         [update] = stream.feed(msgspec.structs.replace(end, media=(media,)))
         assert update["artifactUpdate"]["artifact"]["parts"] == [part]
+
+
+def test_data_that_is_nested_too_deep_for_the_protocol_ends_as_text() -> None:
+    deep: Any = 1
+    for _ in range(90):
+        deep = {"a": [deep]}
+    events = segments(load("hitl_approve"))[0]
+    end = events[-1]
+    assert isinstance(end, RunEndEvent)
+    task = msgspec.structs.replace(end.response.pending[0], args=deep, schema=deep)
+    events[-1] = msgspec.structs.replace(end, response=msgspec.structs.replace(end.response, pending=(task,)))
+    start = next(event for event in events if isinstance(event, hw.ToolCallStartEvent))
+    events[start.seq - 1] = msgspec.structs.replace(start, args=deep)
+    items = told(events, extension=True)
+    assert breaches(items) == []
+    data = at(items, "statusUpdate", -1)["status"]["message"]["parts"][1]["data"]
+    assert data["args"] == data["schema"]
+    assert '["{\\"a\\":[{' in json.dumps(data["args"], separators=(",", ":"))
 
 
 def test_an_event_of_a_later_version_is_passed_on_to_those_who_ask() -> None:

@@ -254,7 +254,7 @@ def _with_defaults(headers: Sequence[tuple[bytes, bytes]], origin: str | None) -
 async def _preflight(scope: Scope, receive: Receive, send: Send) -> None:
     headers = [
         (b"access-control-allow-methods", b"GET, POST, DELETE"),
-        (b"access-control-allow-headers", b"Authorization, Content-Type, Last-Event-ID"),
+        (b"access-control-allow-headers", b"Authorization, Content-Type, Last-Event-ID, A2A-Version, A2A-Extensions"),
         (b"access-control-max-age", b"600"),
     ]
     await send({"type": "http.response.start", "status": 204, "headers": headers})

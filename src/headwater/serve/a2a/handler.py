@@ -42,6 +42,7 @@ from a2a.utils.proto_utils import validate_proto_required_fields
 from a2a.utils.task import apply_history_length, validate_history_length
 from google.protobuf.json_format import MessageToDict
 
+from headwater.errors import DecisionError
 from headwater.serve.a2a.call import Call, call_of
 from headwater.serve.a2a.listing import list_tasks
 from headwater.serve.a2a.reading import View, event_of, find_task, task_of
@@ -202,7 +203,10 @@ async def _answer(call: Call, message: dict[str, Any], sent: Message) -> _Sent:
     answer = read_answer(message, stream.pending, sent.task_id)
     if isinstance(answer, Unclear):
         return _Sent(task_of(stream.saying(answer.sentence)), None)
-    await call.hub.decide(call.principal, sent.task_id, answer, on_disconnect=Detach())
+    try:
+        await call.hub.decide(call.principal, sent.task_id, answer, on_disconnect=Detach())
+    except DecisionError as error:  # also where somebody else has decided meanwhile, and nothing waits any more
+        raise InvalidParamsError(str(error), {"code": error.kind}) from error
     stream.answered()
     return _Sent(view.task(), view)
 

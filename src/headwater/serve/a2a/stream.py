@@ -209,7 +209,7 @@ class A2AStream:
     def _decided(self, event: HITLDecidedEvent) -> None:
         data = {"decision": event.decision, "callId": event.call_id, "args": event.args, "answer": event.answer}
         data |= {"comment": event.comment}
-        part = {"data": {name: value for name, value in data.items() if value not in (None, "")}}
+        part = {"data": {name: values.shallow(value) for name, value in data.items() if value not in (None, "")}}
         self._history.append(values.asked(self._id, self._context, str(event.seq), [part]))
 
     # -- the end ----------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ class A2AStream:
         is_exact = event.outcome in (Outcome.COMPLETED, Outcome.LIMIT)
         self._answer.settle(response.text, exact=is_exact)
         if response.output is not None:
-            parts = [{"data": response.output, "mediaType": "application/json"}]
+            parts = [{"data": values.shallow(response.output), "mediaType": "application/json"}]
             self._artifacts.put(OUTPUT, parts, last=True)
         self._metadata = values.ended(response, event)
         self._update(state, self._last_words(event), self._metadata)

@@ -6,7 +6,7 @@ import base64
 import binascii
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -37,6 +37,9 @@ OVER: dict[Outcome, str] = {
 }
 """The states of outcomes that say it all; of the others see `state_of`."""
 
+LEVELS = 32
+"""How deep data may be nested: the protocol's readers give up at 100 levels of messages, of which a value has two."""
+
 _SCHEMA_KINDS = ("answer", "reject", "skip")
 _APPROVAL_KINDS = ("approve", "edit", "reject", "skip", "respond", "always")
 
@@ -64,7 +67,20 @@ def ours(**fields: Any) -> Json:
 
 def native(event: AgentEvent) -> Json:
     """`metadata` with an event as it is."""
-    return {EXTENSION: {"event": event_to_dict(event)}}
+    return {EXTENSION: {"event": shallow(event_to_dict(event))}}
+
+
+def shallow(value: Any, levels: int = LEVELS) -> Any:
+    """A JSON value as it may go into data or metadata: what lies deeper than `levels` is the text of its JSON."""
+    match value:
+        case dict() | list() if not levels:
+            return msgspec.json.encode(value).decode()
+        case dict():
+            return {name: shallow(one, levels - 1) for name, one in cast("Json", value).items()}
+        case list():
+            return [shallow(one, levels - 1) for one in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 def timestamp(seconds: float) -> str:
@@ -147,13 +163,13 @@ def _data(task: HITLTask, run_id: str) -> Json:
         "id": waiting_name(task, run_id),
         "callId": task.call_id,
         "toolName": task.tool_name,
-        "args": task.args,
+        "args": shallow(task.args),
         "digest": task.digest,
         "path": list(task.path),
         "decisions": list(_APPROVAL_KINDS if task.schema is None else _SCHEMA_KINDS),
     }
     if task.schema is not None:
-        found |= {"question": task.question, "schema": task.schema}
+        found |= {"question": task.question, "schema": shallow(task.schema)}
     if task.reason:
         found["reason"] = task.reason
     if task.expires_at is not None:
