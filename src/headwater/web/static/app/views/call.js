@@ -81,7 +81,7 @@ export function CallCard({ call, rootId }) {
   const isLive = call.status === "running" || call.status === "writing";
   const time = last && !task && (last.duration || last.end ? seconds(last.duration || last.end - last.start) : "");
   const label = t(`status.${call.status}`);
-  return html`<section class=${`call ${call.status}${call.discarded ? " void" : ""}${task ? " asks" : ""}`}
+  return html`<div role="group" class=${`call ${call.status}${call.discarded ? " void" : ""}${task ? " asks" : ""}`}
     aria-label=${`${call.name}: ${label}`} data-call=${call.id}>
     <button type="button" class="call-head" aria-expanded=${shown}
       onClick=${() => {
@@ -106,7 +106,7 @@ export function CallCard({ call, rootId }) {
       ${call.notes.map((note) => html`<${Labelled} label=${note.name}><${Value} value=${note.data} /></${Labelled}>`)}
       ${call.attempts.map((one) => one.end > 0 && one.status !== "suspended" && html`<${Result} attempt=${one} rootId=${rootId} many=${call.attempts.length > 1} />`)}
     </div>`}
-  </section>`;
+  </div>`;
 }
 
 /** @param {{label: string, children?: any}} props */

@@ -234,7 +234,7 @@ function Member({ node, rootId, isOver }) {
   const time = node.end ? seconds(node.end - node.start) : "";
   const state = node.outcome ? (node.outcome === "completed" ? time : t(`end.${node.outcome}`)) : t("node.working");
   const spent = run?.total?.total || run?.usage.total || 0;
-  return html`<section class="member" aria-label=${node.member} data-member=${node.member}>
+  return html`<div role="group" class="member" aria-label=${node.member} data-member=${node.member}>
     <button type="button" class="member-head" aria-expanded=${shown}
       onClick=${() => {
         setOpen(!shown);
@@ -251,7 +251,7 @@ function Member({ node, rootId, isOver }) {
     </button>
     ${node.error && html`<p class="call-error">${node.error.message}</p>`}
     ${shown && run && html`<div class="member-body"><${RunItems} run=${run} rootId=${rootId} /></div>`}
-  </section>`;
+  </div>`;
 }
 
 /** @type {Record<string, [string, string]>} */

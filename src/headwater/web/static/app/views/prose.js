@@ -16,6 +16,9 @@ export function announce(/** @type {string} */ text) {
   while (region.childElementCount > 6) region.firstElementChild?.remove();
 }
 
+/** How far a block has been read out: it may stand in several views. @type {WeakMap<object, number>} */
+const announced = new WeakMap();
+
 /** Whether what has come is news, not a log that is read again. @param {number} ts Unix seconds */
 export const isNews = (ts) => Date.now() / 1000 - ts < 8;
 
@@ -28,8 +31,12 @@ export function Prose({ block }) {
     const element = /** @type {HTMLDivElement} */ (frame.current);
     const [done, tail] = element.children;
     committer.current ??= new Committer();
+    let end = committer.current.at;
     for (const piece of committer.current.push(block.text, block.done)) {
       const said = append(done, piece);
+      end += piece.text.length;
+      if (end <= (announced.get(block) ?? 0)) continue;
+      announced.set(block, end);
       if (isNews(block.last)) announce(said);
     }
     const rest = block.text.slice(committer.current.at);
