@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from typing import Any
+from unittest import mock
 
 import aiohttp
 import pytest
@@ -24,9 +25,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from starlette.requests import HTTPConnection
 
 import headwater as hw
-from headwater.errors import UsageError
-from headwater.serve import Limits, Principal, TokenAuth
+from headwater.errors import DecisionError, UsageError
+from headwater.serve import BackgroundServer, Limits, Principal, TokenAuth, create_app
 from headwater.serve.a2a import EXTENSION, a2a
+from headwater.serve.app import hub_of_app
 from headwater.teams import Parallel, TeamAgent
 from headwater.testing import ScriptedModel, say
 from tests.serve.a2a_agents import MAIL, clerk, served, slow
@@ -339,6 +341,22 @@ def test_whoever_is_nobody_sees_nobodys_tasks() -> None:
                 assert not (await guest.client.list_tasks(ListTasksRequest())).tasks
                 with pytest.raises(TaskNotFoundError):
                     await guest.get(task)
+
+        talk(main)
+
+
+def test_a_decision_that_comes_when_nothing_waits_any_more_is_refused_and_its_task_is_still_found() -> None:
+    app = create_app([clerk(MAIL)], adapters=[a2a()])
+    late = DecisionError("Nothing waits for a decision in this run.", kind="unknown_run")
+    with BackgroundServer(app) as server:
+
+        async def main() -> None:
+            async with peer(server.url, "clerk") as client:
+                task = task_id_of(await client.say("Write."))
+                is_late = mock.patch.object(hub_of_app(app), "decide", side_effect=late)
+                with is_late, pytest.raises(InvalidParamsError, match="Nothing waits"):
+                    await client.say("approve", taskId=task)
+                assert last_state(await client.say("approve", taskId=task)) == "COMPLETED"
 
         talk(main)
 

@@ -28,7 +28,7 @@ from headwater.serve.a2a.call import Call
 from headwater.serve.a2a.reading import View
 from headwater.serve.app import hub_of_app
 from headwater.serve.feed import Item
-from headwater.testing import ScriptedModel, say, think
+from headwater.testing import ScriptedModel, call, say, think
 from headwater.testing.scripted import Script
 from tests.serve.a2a_agents import MAIL, clerk, native_events, served, slow
 from tests.serve.a2a_client import (
@@ -46,7 +46,7 @@ from tests.serve.a2a_client import (
 )
 from tests.serve.a2a_rules import Json, accumulated, breaches, contents
 from tests.serve.record_golden import load
-from tests.serve.support import serving
+from tests.serve.support import serving, weather
 
 # -- readers who leave, come and stop ---------------------------------------------------------------------------------
 
@@ -85,6 +85,29 @@ def test_a_task_goes_on_without_its_reader_and_is_read_on_with_nothing_lost_or_d
                 assert answer_of(await client.get(task)) == "Once upon a time."
                 with pytest.raises(UnsupportedOperationError, match="over"):
                     await anext(client.watch(task))
+
+        talk(main)
+
+
+def test_text_that_may_be_the_answer_is_shown_at_once_where_that_is_asked_for_and_taken_back_if_it_is_none() -> None:
+    gate = LoopGate()
+
+    def begin(request: ModelRequest) -> Script:
+        return [say("Let me look."), gate.item(), call("weather", {"city": "Oslo"})]
+
+    agent = hw.ReActAgent("analyst", model=ScriptedModel([begin, "It rains."]), tools=[weather])
+    with serving(agent, adapters=[a2a(live=True)]) as server:
+
+        async def main() -> None:
+            async with peer(server.url, "analyst") as client:
+                stream = client.open("Weather?")
+                items = await read_until(stream, "Let me look.")
+                assert answer_of(await client.get(task_id_of(items))) == "Let me look."
+                gate.open()
+                items += [shown(item) async for item in stream]
+                assert breaches(items) == []
+                assert answer_of(accumulated(items)) == "It rains."
+                assert ["Let me look."] in [texts_in(item) for item in items if "statusUpdate" in item]
 
         talk(main)
 
