@@ -183,6 +183,22 @@ def test_whatever_a_client_calls_its_conversation_is_found_again(name: str) -> N
         gate.open()
 
 
+def test_a_conversations_name_has_the_same_bounds_in_every_protocol() -> None:
+    with serving(agent(), adapters=[agui(), vercel()]) as server:
+
+        async def main(client: aiohttp.ClientSession) -> None:
+            for length, status in ((512, 200), (513, 422)):
+                name = "n" * length
+                begun = {"threadId": name, "runId": "1", "id": name, "messages": MESSAGE, "trigger": "submit-message"}
+                for path in ("/agui/teller", "/vercel/v6/teller"):
+                    async with client.post(server.url + path, json=begun) as answer:
+                        assert answer.status == status
+                async with client.post(f"{server.url}/runs", json={"prompt": "Hi.", "session": name}) as answer:
+                    assert answer.status == {200: 202}.get(status, status)
+
+        talk(main)
+
+
 def test_a_server_whose_store_cannot_be_opened_says_so_at_its_start(tmp_path: Path) -> None:
     server = serving(agent(), store=tmp_path / "no folder" / "x.db")
     server.__enter__()

@@ -29,6 +29,8 @@ KNOWN = 4096
 """How many runs' owners are remembered."""
 APPEARS_IN = 0.25
 """Seconds that a new run gets to stand in the log, so that every process of the server knows it when its id is told."""
+MAX_NAME = 512
+"""Characters of a session's name and of a reason."""
 LEFT = "its last reader left"
 CLOSED = "the server was shut down"
 DIED = "the process that ran it ended"
@@ -134,6 +136,8 @@ class Hub:
             raise Refused(503, "closing", "The server is shutting down.", {"Retry-After": "2"})
         if len(detached_runs(self.store)) >= self.limits.runs:
             raise Refused(429, "too_many_runs", "Too many runs go on here; try again later.", {"Retry-After": "5"})
+        if session is not None and not 0 < len(session) <= MAX_NAME:
+            raise Refused(422, "invalid", f"A session's name has 1 to {MAX_NAME} characters.")
         chosen = self.agent(agent)
         key = None if session is None else principal.key_of(session)
         if key is not None:

@@ -28,13 +28,12 @@ from headwater.errors import Compacted
 from headwater.events import AgentEvent, HITLTask, RunEndEvent, encode_event
 from headwater.events import Response as Answer
 from headwater.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, user
+from headwater.serve.hub import MAX_NAME
 from headwater.serve.problems import Refused, not_found
 from headwater.serve.requests import after_of, hub_of, policy_of, principal_of, read_json
 from headwater.serve.sse import EventStream, NativeFramer
 from headwater.store.base import RunInfo
 
-MAX_NAME = 512
-"""Characters of a session's name and of a reason."""
 TYPE = re.compile(r"[ -~]+")
 """A media type that a header can hold."""
 BYTES = "application/octet-stream"
@@ -83,8 +82,6 @@ async def begin(request: Request) -> Response:
 
 def messages_of(prompt: str | None, messages: Sequence[Message], *, session: str | None) -> Sequence[Message]:
     """The new messages of a request. Raises `Refused`."""
-    if session is not None and not 0 < len(session) <= MAX_NAME:
-        raise Refused(422, "invalid", f"session has 1 to {MAX_NAME} characters.")
     if (prompt is None) == (not messages):
         if prompt is None and session is not None:
             return ()
