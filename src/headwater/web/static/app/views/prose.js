@@ -26,21 +26,25 @@ export const isNews = (ts) => Date.now() / 1000 - ts < 8;
 export function Prose({ block }) {
   use(block);
   const frame = useRef(/** @type {HTMLDivElement|null} */ (null));
-  const committer = useRef(/** @type {Committer|null} */ (null));
+  const drawn = useRef({ of: /** @type {object|null} */ (null), committer: new Committer() });
   useLayoutEffect(() => {
     const element = /** @type {HTMLDivElement} */ (frame.current);
     const [done, tail] = element.children;
-    committer.current ??= new Committer();
-    let end = committer.current.at;
-    for (const piece of committer.current.push(block.text, block.done)) {
+    if (drawn.current.of !== block) {
+      drawn.current = { of: block, committer: new Committer() }; // a run is read again from its beginning
+      done.textContent = "";
+    }
+    const { committer } = drawn.current;
+    let end = committer.at;
+    for (const piece of committer.push(block.text, block.done)) {
       const said = append(done, piece);
       end += piece.text.length;
       if (end <= (announced.get(block) ?? 0)) continue;
       announced.set(block, end);
       if (isNews(block.last)) announce(said);
     }
-    const rest = block.text.slice(committer.current.at);
-    tail.className = committer.current.fence ? "tail mono" : "tail";
+    const rest = block.text.slice(committer.at);
+    tail.className = committer.fence ? "tail mono" : "tail";
     if (tail.textContent !== rest) tail.textContent = rest;
   });
   return html`<div class=${`prose${block.done ? "" : " growing"}`} ref=${frame}>
