@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pytest
 
 from headwater.queues import Keep, NatsQueue, Queue, RedisQueue
-from tests.queues.servers import Server, nats_server, redis_server
+from tests.programs import Server, nats_server, redis_server
 from tests.queues.support import MemoryQueue
 
 OpenQueue: TypeAlias = Callable[..., AbstractAsyncContextManager[Queue]]

@@ -15,8 +15,8 @@ from headwater.events import AgentEvent
 from headwater.queues import NatsQueue, RedisQueue, StreamReader, publish, read_stream
 from headwater.store import MemoryStore
 from headwater.testing import ScriptedModel, check_events, say, wait
+from tests.programs import Server, nats_server, redis_server
 from tests.queues.process import STORY, queue_at, teller
-from tests.queues.servers import Server, nats_server, redis_server
 from tests.queues.support import QUICK, events_of, reader, run, text_of
 
 

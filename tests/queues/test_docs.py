@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.queues.servers import Server
+from tests.programs import Server
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "queues.md"
 _BLOCK = re.compile(r"^<!-- runs with (\w+) -->\s*^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -237,7 +237,7 @@ def test_a_queue_that_stops_reading_is_tried_again_and_given_up() -> None:
 def test_an_event_larger_than_the_server_takes_is_told(nats: object) -> None:
     async def main() -> None:
         from headwater.queues import NatsQueue
-        from tests.queues.servers import Server
+        from tests.programs import Server
 
         assert isinstance(nats, Server)
         agent = hw.SimpleAgent("x", model=ScriptedModel([[say("x" * 2_000_000)]]), store=MemoryStore())
