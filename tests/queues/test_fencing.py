@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from headwater.events import AgentEvent, encode_event
 from headwater.queues import Entry, Keep, Queue
+from headwater.testing.stores.samples import delta, deltas, start
 from tests.queues.conftest import OpenQueue
 from tests.queues.support import run
-from tests.store.samples import delta, deltas, start
 
 
 def entries(events: Sequence[AgentEvent], after: int = 0) -> list[Entry]:

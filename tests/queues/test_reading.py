@@ -13,6 +13,7 @@ from headwater.events import AgentEvent, encode_event
 from headwater.queues import Entry, Keep, Queue, publish, read_stream
 from headwater.store import MemoryStore
 from headwater.testing import ScriptedModel, say
+from headwater.testing.stores.samples import delta, deltas, end, start
 from tests.queues.conftest import OpenQueue
 from tests.queues.support import (
     AT_ONCE,
@@ -25,7 +26,6 @@ from tests.queues.support import (
     reader,
     run,
 )
-from tests.store.samples import delta, deltas, end, start
 
 
 def entries(events: Sequence[AgentEvent], after: int = 0) -> list[Entry]:

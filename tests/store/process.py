@@ -9,7 +9,7 @@ import sys
 from headwater.errors import StoreError, VersionConflict
 from headwater.messages import user
 from headwater.store import Retention, SQLiteStore
-from tests.store.samples import delta, deltas, end, start
+from headwater.testing.stores.samples import delta, deltas, end, start
 
 
 def say(text: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 from headwater.events import Outcome
 from headwater.store import MemoryStore
-from tests.store.samples import collect, end, numbers, run, start
+from headwater.testing.stores.samples import collect, end, numbers, run, start
 
 
 def test_logs_of_old_finished_runs_are_dropped_but_not_of_those_that_wait_or_are_read() -> None:

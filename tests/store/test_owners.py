@@ -14,8 +14,8 @@ from headwater.store import SessionHolds, SQLiteStore
 from headwater.store import owners as owners_module
 from headwater.store.owners import Owners
 from headwater.store.thread import CANCEL_POLL
-from tests.store.samples import delta, deltas, end, numbers, run, start
-from tests.store.test_runs import Told
+from headwater.testing.stores.runs import Told
+from headwater.testing.stores.samples import delta, deltas, end, numbers, run, start
 from tests.store.test_sqlite_processes import line, process
 
 pytestmark = pytest.mark.skipif(owners_module.fcntl is None, reason="this system has no file locks")

@@ -15,7 +15,7 @@ from headwater.events import CustomEvent
 from headwater.messages import user
 from headwater.store import MemoryStore, SQLiteStore, open_store
 from headwater.store import thread as store_thread
-from tests.store.samples import collect, deltas, numbers, origin, run, start
+from headwater.testing.stores.samples import collect, deltas, numbers, origin, run, start
 
 
 def failing(path: Path, busy_timeout: float = 10.0) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 from headwater.errors import Fenced
 from headwater.store import SQLiteStore
-from tests.store.samples import delta, numbers, run
+from headwater.testing.stores.samples import delta, numbers, run
 
 ROOT = Path(__file__).resolve().parents[2]
 

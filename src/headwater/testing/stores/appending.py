@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +11,9 @@ from hypothesis import strategies as st
 
 from headwater.errors import Fenced, StoreError
 from headwater.events import AgentEvent
-from headwater.store import MemoryStore, SQLiteStore, Store
-from tests.store.samples import delta, run, start
+from headwater.store import Store
+from headwater.testing.stores.making import MakeStore
+from headwater.testing.stores.samples import delta, run, start
 
 
 @dataclass(frozen=True)
@@ -134,22 +132,15 @@ async def check(store: Store, script: list[Append | Retry | Restart]) -> None:
     await store.aclose()
 
 
-def in_memory(folder: Path) -> Store:
-    return MemoryStore()
+class AppendSuite:
+    """What any interleaving of writers comes to. `examples` is how many are tried."""
 
+    examples = 60
 
-def in_a_file(folder: Path) -> Store:
-    return SQLiteStore(folder / "store.db")
+    def test_any_interleaving_of_writers_leaves_a_contiguous_fenced_log(self, make_store: MakeStore) -> None:
+        @settings(max_examples=self.examples, deadline=None)
+        @given(operations)
+        def holds(script: list[Append | Retry | Restart]) -> None:
+            run(check(make_store(), script))
 
-
-@pytest.mark.parametrize(("make", "examples"), [(in_memory, 300), (in_a_file, 60)])
-def test_any_interleaving_of_writers_leaves_a_contiguous_fenced_log(
-    make: Callable[[Path], Store], examples: int
-) -> None:
-    @settings(max_examples=examples, deadline=None)
-    @given(operations)
-    def holds(script: list[Append | Retry | Restart]) -> None:
-        with TemporaryDirectory() as folder:
-            run(check(make(Path(folder)), script))
-
-    holds()
+        holds()

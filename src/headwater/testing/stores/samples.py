@@ -21,12 +21,15 @@ from headwater.messages import user
 
 T = TypeVar("T")
 
+PATIENCE = 30.0
+"""Seconds after which a test hangs."""
+
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a test's coroutine; a hang fails it after 30 s."""
+    """Run a test's coroutine; a hang fails it."""
 
     async def patient() -> T:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             return await main
 
     return asyncio.run(patient())
