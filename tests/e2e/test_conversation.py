@@ -528,6 +528,31 @@ def test_a_draft_outlives_a_reload_and_the_focus_is_not_taken_from_who_writes(se
     expect(page.locator("#prompt")).to_be_focused()
 
 
+def test_the_focus_goes_to_what_waits_if_nobody_is_at_work(serve: Serve, visit: Visit) -> None:
+    model = ScriptedModel([[call("transfer", {"to": "ada", "amount": 1})]])
+    page = visit(serve(hw.ReActAgent("bank", model=model, tools=[transfer])))
+    ask(page, "Pay")
+    expect(page.locator(".approval")).to_be_visible()
+    page.reload()
+    expect(page.locator(".approval")).to_be_focused()
+
+
+def test_a_conversation_of_many_runs_is_read_whole_and_older_runs_on_demand(serve: Serve, visit: Visit) -> None:
+    served = serve(hw.SimpleAgent("teller", model=ScriptedModel([[say(f"Answer {n}.")] for n in range(15)])))
+    page = visit(served)
+    for n in range(15):
+        ask(page, f"Question {n}")
+        expect(page.locator(".text.final").last).to_have_text(f"Answer {n}.")
+    page.reload()
+    expect(page.locator(".text.final")).to_have_text([f"Answer {n}." for n in range(3, 15)])
+    page.get_by_role("button", name="Show earlier").click()
+    expect(page.locator(".text.final")).to_have_text([f"Answer {n}." for n in range(15)])
+    page.get_by_role("link", name="teller").click()
+    expect(page.locator(".text")).to_have_count(0)
+    page.go_back()
+    expect(page.locator(".text.final").last).to_have_text("Answer 14.")
+
+
 def test_the_page_speaks_chinese(serve: Serve, visit: Visit) -> None:
     model = ScriptedModel([[think("嗯"), call("transfer", {"to": "ada", "amount": 1})], [say("好的。\n\n- 一\n- 二")]])
     page = visit(serve(hw.ReActAgent("bank", model=model, tools=[transfer])), language="zh-CN")

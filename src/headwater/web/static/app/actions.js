@@ -2,7 +2,7 @@
 // the run says so. Tabs of one browser tell each other where to look.
 
 import { Refusal, RunStream, api, apiUrl } from "./stream.js";
-import { Shown, agents, notice, older, replayed, route, runs, sessions } from "./state.js";
+import { Shown, agents, notice, older, replayed, route, runs, sessions, sessionsNext } from "./state.js";
 
 const FIRST_RUNS = 12; // of a long conversation, the rest on demand
 const HIDDEN = 30_000; // a tab that nobody has looked at for so long gives its connection back
@@ -52,6 +52,7 @@ function read(shown) {
     badge: (badge, problem = "") => {
       shown.badge.value = badge;
       shown.problem.value = problem;
+      if (badge === "failed") next();
     },
     over: () => {
       shown.isStopping.value = false;
@@ -79,11 +80,19 @@ function leave() {
 /** @param {string[]} ids all runs of the conversation, oldest first */
 function show(ids) {
   const known = new Map(runs.value.map((one) => [one.id, one]));
+  const before = runs.value.at(-1)?.id ?? "";
   const first = known.size ? Math.max(0, ids.findIndex((id) => known.has(id))) : Math.max(0, ids.length - FIRST_RUNS);
   older.value = ids.slice(0, first);
   runs.value = ids.slice(first).map((id) => known.get(id) ?? new Shown(id));
   for (const one of runs.value.slice(-2)) if (!one.stream) read(one);
   next();
+  // Who follows the conversation follows what another tab has begun in it.
+  if (route.value.run === before && before && runs.value.at(-1)?.id !== before) go({ run: runs.value.at(-1)?.id });
+}
+
+/** Let the side views be about this run. @param {Shown} shown */
+export function select(shown) {
+  if (shown !== replayed.value) go({ run: shown.id });
 }
 
 export function showOlder() {
@@ -140,9 +149,21 @@ export async function loadAgents() {
 
 export async function loadSessions() {
   try {
-    sessions.value = (await api("sessions?limit=50")).sessions;
+    const found = await api(`sessions?limit=${Math.max(50, Math.min(200, sessions.value.length))}`);
+    sessions.value = found.sessions;
+    sessionsNext.value = found.next ?? "";
   } catch (error) {
     if (!(error instanceof Refusal && error.status === 404)) complain(error);
+  }
+}
+
+export async function moreSessions() {
+  try {
+    const found = await api(`sessions?limit=50&before=${encodeURIComponent(sessionsNext.value)}`);
+    sessions.value = [...sessions.value, ...found.sessions];
+    sessionsNext.value = found.next ?? "";
+  } catch (error) {
+    complain(error);
   }
 }
 

@@ -9,6 +9,7 @@ import { html } from "./html.js";
 import { lang, t } from "./i18n.js";
 import { Icon } from "./icons.js";
 import { current, lanesMode, panel, replayed, route, sessions, state } from "./state.js";
+import { store } from "./stored.js";
 import { exchangeToken } from "./stream.js";
 import { Transcript } from "./views/conversation.js";
 import { Dock } from "./views/dock.js";
@@ -109,6 +110,10 @@ for (const kind of ["dragenter", "dragleave", "dragover", "drop"]) {
 }
 
 applyTheme();
+effect(() => {
+  store("panel", panel.value);
+  store("lanes", lanesMode.value);
+});
 effect(() => {
   document.documentElement.lang = lang.value === "zh" ? "zh-CN" : "en";
   const about = sessions.value.find((one) => one.session === route.value.session);

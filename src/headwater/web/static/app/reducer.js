@@ -32,7 +32,7 @@
  * @property {"running"|"suspended"|"ended"} state
  * @property {string} outcome of its last segment, "" while it goes on
  * @property {{kind: string, message: string}|null} error
- * @property {object|null} response of its last `run.end`
+ * @property {any} response of its last `run.end`
  * @property {number} start Unix seconds
  * @property {number} end Unix seconds of its last `run.end`; 0 while it goes on
  * @property {Segment[]} segments one, and one more for each resumption

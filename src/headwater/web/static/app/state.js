@@ -3,6 +3,7 @@
 
 import { batch, computed, signal } from "../vendor/signals-core.js";
 import { apply, createModel } from "./reducer.js";
+import { stored } from "./stored.js";
 
 /** @typedef {import("./reducer.js").Model} Model */
 /** @typedef {"connecting"|"live"|"reconnecting"|"gap"|"ended"|"failed"} Badge */
@@ -106,6 +107,8 @@ export const route = signal({ session: "", run: "", agent: "" });
 export const agents = signal([]);
 /** `GET /sessions`, newest first. @type {import("../vendor/signals-core.js").Signal<any[]>} */
 export const sessions = signal([]);
+/** Where older conversations begin, if there are more. */
+export const sessionsNext = signal("");
 /** The root runs of the conversation, oldest first. @type {import("../vendor/signals-core.js").Signal<Shown[]>} */
 export const runs = signal([]);
 /** Ids of older runs that are not read yet, oldest first. @type {import("../vendor/signals-core.js").Signal<string[]>} */
@@ -119,9 +122,9 @@ export const picked = signal(/** @type {object|null} */ (null));
 /** A run that is no server's: replayed from a file. It is shown instead of the conversation. */
 export const replayed = signal(/** @type {Shown|null} */ (null));
 /** Which view is beside the conversation: `timeline`, `charts`, `inspector` or none. */
-export const panel = signal("");
-/** Whether the lanes are shown: `auto` where several members are at work, `on`, `off`. */
-export const lanesMode = signal("auto");
+export const panel = signal(stored("panel", ""));
+/** Whether members are shown side by side: `on` or not. */
+export const lanesMode = signal(stored("lanes", ""));
 /** Something that went wrong, for people. */
 export const notice = signal("");
 

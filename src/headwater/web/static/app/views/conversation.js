@@ -2,14 +2,14 @@
 
 import { useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
 import { signal } from "../../vendor/signals-core.js";
-import { showOlder } from "../actions.js";
+import { select, showOlder } from "../actions.js";
 import { seconds, tokens } from "../format.js";
 import { html } from "../html.js";
 import { t } from "../i18n.js";
 import { isBusyIn } from "../idle.js";
 import { Icon, Spinner } from "../icons.js";
 import { phase, totalUsage } from "../reducer.js";
-import { older, picked, replayed, runs, use } from "../state.js";
+import { lanesMode, older, panel, picked, replayed, runs, use } from "../state.js";
 import { Media, Value } from "../value.js";
 import { CallCard } from "./call.js";
 import { Prose } from "./prose.js";
@@ -230,7 +230,8 @@ function Member({ node, rootId, isOver }) {
   if (node.run) use(node.run);
   const [isOpen, setOpen] = useState(/** @type {boolean|null} */ (null));
   const { run } = node;
-  const shown = isOpen ?? !isOver;
+  const waits = node.outcome === "suspended";
+  const shown = isOpen ?? (!isOver && (lanesMode.value !== "on" || waits));
   const time = node.end ? seconds(node.end - node.start) : "";
   const state = node.outcome ? (node.outcome === "completed" ? time : t(`end.${node.outcome}`)) : t("node.working");
   const spent = run?.total?.total || run?.usage.total || 0;
@@ -271,7 +272,11 @@ function End({ item, run, shown }) {
     ${look && html`<p class=${`note ${look[1]}`} role=${look[1] === "bad" ? "alert" : undefined}>
       <${Icon} name=${look[0]} /><span><b>${t(`end.${outcome}`)}</b>${item.error && html` ${item.error.message} <code>${item.error.kind}</code>`}</span>
     </p>`}
-    ${shown && html`<p class="sum">${[seconds(time), total ? t("chat.tokens", { n: tokens(total) }) : ""].filter(Boolean).join(" · ")}</p>`}
+    ${shown && html`<p class="sum"><button type="button" class="fold" title=${t("panel.timeline")}
+      onClick=${() => {
+        select(shown);
+        panel.value ||= "timeline";
+      }}>${[seconds(time), total ? t("chat.tokens", { n: tokens(total) }) : ""].filter(Boolean).join(" · ")}</button></p>`}
   `;
 }
 

@@ -120,9 +120,9 @@ export function Composer({ shown }) {
     <textarea ref=${area} id="prompt" rows="1" value=${text} aria-label=${t("compose.label")} placeholder=${t("compose.placeholder", { agent })}
       onInput=${(/** @type {any} */ event) => write(event.target.value)} onKeyDown=${onKeyDown} disabled=${!!replayed.value}></textarea>
     ${isRunning
-      ? html`<button type="button" class="round-button stop" aria-label=${t(isStopping ? "compose.stopping" : "compose.stop")}
+      ? html`<button type="button" key="stop" class="round-button stop" aria-label=${t(isStopping ? "compose.stopping" : "compose.stop")}
           title=${t("compose.stop")} disabled=${isStopping} onClick=${() => shown && stop(shown)}>${isStopping ? html`<${Spinner} />` : html`<${Icon} name="stop" />`}</button>`
-      : html`<button type="submit" class="round-button" aria-label=${t("compose.send")} title=${t("compose.send")}
+      : html`<button type="submit" key="send" class="round-button" aria-label=${t("compose.send")} title=${t("compose.send")}
           disabled=${!text.trim() || isSending || !agent}><${Icon} name="send" /></button>`}
     <p class="hint">${isWaiting && text.trim() ? t("compose.dismisses") : t("compose.hint", { key: KEY })}</p>
   </form>`;

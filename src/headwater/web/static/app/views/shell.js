@@ -2,12 +2,12 @@
 
 import { useState } from "../../vendor/hooks.js";
 import { signal } from "../../vendor/signals-core.js";
-import { address, complain, needsToken, openSession } from "../actions.js";
+import { address, complain, moreSessions, needsToken, openSession } from "../actions.js";
 import { when } from "../format.js";
 import { html } from "../html.js";
 import { lang, speak, t } from "../i18n.js";
 import { Icon, Spinner } from "../icons.js";
-import { agents, current, panel, lanesMode, replayed, route, runs, sessions, state, use } from "../state.js";
+import { agents, current, panel, lanesMode, replayed, route, runs, sessions, sessionsNext, state, use } from "../state.js";
 import { store, stored } from "../stored.js";
 import { api } from "../stream.js";
 
@@ -90,6 +90,7 @@ export function Sidebar() {
     ${sessions.value.length
       ? sessions.value.map((one) => html`<${SessionLink} key=${one.session} one=${one} />`)
       : html`<p class="muted row">${t("app.noSessions")}</p>`}
+    ${sessionsNext.value && html`<button type="button" class="quiet" onClick=${moreSessions}>${t("app.more")}</button>`}
   </nav>`;
 }
 
@@ -153,7 +154,7 @@ export function Header() {
     <${Badge} />
     <div class="tools" role="toolbar">
       ${hasLanes() && html`<button type="button" class="quiet" aria-pressed=${lanesOn} aria-label=${t("panel.lanes")} title=${t("panel.lanes")}
-        onClick=${() => (lanesMode.value = lanesOn ? "off" : "on")}><${Icon} name="lanes" /></button>`}
+        onClick=${() => (lanesMode.value = lanesOn ? "" : "on")}><${Icon} name="lanes" /></button>`}
       <${Switch} name="timeline" icon="gantt" />
       <${Switch} name="charts" icon="bars" />
       <${Switch} name="inspector" icon="inspect" />
