@@ -7,8 +7,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 import openai as sdk
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 from starlette.requests import Request
@@ -16,23 +19,27 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import headwater as hw
-from headwater.events import AgentEvent
+from headwater.events import AgentEvent, ReasonDeltaEvent
 from headwater.serve.adapter import Followed, Incoming, Segment
 from headwater.serve.openai import ResponseStream, openai
 from headwater.serve.openai.names import PER_EVENT, number_of, read_response_id, response_id, seq_of
 from headwater.serve.openai.response_routes import ResponseTranslator
+from headwater.serve.problems import Refused
 from headwater.serve.segments import catch_up, check_segment
-from headwater.store.base import Store
+from headwater.store.base import Retention, Store
 from headwater.store.memory import MemoryStore
 from headwater.testing import ScriptedModel
 from headwater.wire.sse import Frame, encode_frame
+from tests.core.test_laws import retries
 from tests.serve.openai_response_rules import Json, response_breaches
 from tests.serve.openai_spoiled import REFUSED_BY_PYTHON, REFUSED_BY_THE_JUDGE
 from tests.serve.record_golden import SCENARIOS, load, segments
 from tests.serve.support import serving
+from tests.serve.test_any_stream import run_of
 
 Frames = list[Json]
 [CREATE] = [route for route in openai() if route.path == "/v1/responses"]
+[COMPLETE] = [route for route in openai() if route.path == "/v1/chat/completions"]
 
 
 def followed(part: Sequence[AgentEvent]) -> Followed:
@@ -252,7 +259,61 @@ def test_after_deltas_were_joined_each_piece_of_text_still_comes_once(scenario: 
     asyncio.run(main())
 
 
+def test_where_the_log_does_not_tell_what_came_when_a_reader_is_told_to_read_it_whole() -> None:
+    async def main() -> None:
+        [part] = segments(load("tools"))
+        store = MemoryStore(retention=Retention(max_events=40))
+        run_id, words = part[0].origin.run_id, ["It ", "rains."] * 200
+        text, thought = (next(e for e in part if is_delta(e, kind)) for kind in ("TEXT_DELTA", "THINKING_DELTA"))
+        talk = [msgspec.structs.replace(text if n % 2 else thought, text=word) for n, word in enumerate(words)]
+        events = [msgspec.structs.replace(event, seq=n) for n, event in enumerate([*part[:3], *talk], 1)]
+        epoch = await store.open_epoch(run_id)
+        for wseq, event in enumerate(events, 1):
+            await store.append(run_id, [event], epoch=epoch, step="run", wseq=wseq)
+        with pytest.raises(Refused) as refused:
+            await read_on(store, part, number_of(5, 0, 0))
+        assert (refused.value.problem.status, refused.value.problem.code) == (410, "compacted")
+        await check_segment(store, Segment(run_id))
+        with pytest.raises(Refused):
+            await check_segment(store, Segment(run_id, 7))
+
+    asyncio.run(main())
+
+
+def is_delta(event: AgentEvent, kind: str) -> bool:
+    return isinstance(event, ReasonDeltaEvent) and event.chat_type == kind
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), retries)
+def test_any_run_is_read_on_from_anywhere_however_much_of_its_log_was_joined(
+    data: st.DataObject, retry: hw.Retry
+) -> None:
+    events = run_of(data, retry)
+    upto = data.draw(st.integers(0, len(events)))
+    [part, *_] = segments(events)
+    whole = events_of(part)
+
+    async def main() -> None:
+        store = await stored(events, merged=False)
+        await store.merge(events[0].origin.root_run_id, upto or None)
+        for at, frame in enumerate(whole):
+            rest = await read_on(store, part, frame["sequence_number"])
+            assert joined([*whole[: at + 1], *rest]) == joined(whole)
+            assert joined(rest) == joined(whole[at + 1 :])
+
+    asyncio.run(main())
+
+
 # -- spoiled streams --------------------------------------------------------------------------------------------------
+
+
+CHAT_SPOILED: dict[str, Callable[[bytes], bytes]] = {
+    "broken": lambda body: body.replace(b'"id"', b'"id', 3),
+    "null_choices": lambda body: body.replace(b'"choices":[', b'"choices":null,"x":['),
+    "error": lambda body: body.replace(b'{"id"', b'{"error":{"message":"broken"},"id"', 3),
+}
+"""Each makes the stream `tools` one that the client raises for as a chat completion."""
 
 
 def spoiled(change: Callable[[Frames], Frames]) -> Frames:
@@ -260,17 +321,32 @@ def spoiled(change: Callable[[Frames], Frames]) -> Frames:
 
 
 @pytest.fixture(scope="module")
-def spoiler() -> Iterator[str]:
-    """The address of a server that answers `/{name}/v1/responses` with a spoiled stream."""
+def player() -> Iterator[str]:
+    """The address of a server that plays recorded streams: `/{name}/v1/...`, where the name is that of a scenario, with
+    `.` and a segment's number, or of what spoils the stream `tools`."""
 
-    async def answer(request: Request) -> Response:
-        name = request.path_params["name"]
-        body = body_of(spoiled(REFUSED_BY_PYTHON.get(name, list)))
+    async def respond(request: Request) -> Response:
+        name, _, number = request.path_params["name"].partition(".")
+        if name in SCENARIOS:
+            body = body_of(events_of(segments(load(name))[int(number or 0)]))
+        else:
+            body = body_of(spoiled(REFUSED_BY_PYTHON.get(name, list)))
         body = body.replace(b'"type"', b'"type', 7) if name == "broken" else body
         return Response(body, media_type="text/event-stream")
 
+    async def chat(request: Request) -> Response:
+        translator = COMPLETE.translate(post({"stream": True, "messages": []}), followed(load("tools")))
+        frames = [frame for event in load("tools") for frame in translator.feed(event)]
+        body = b"".join([encode_frame("", frame.data) for frame in [*frames, *translator.close("end")]])
+        body = CHAT_SPOILED.get(request.path_params["name"], bytes)(body)
+        return Response(body, media_type="text/event-stream")
+
     agent = hw.SimpleAgent("analyst", model=ScriptedModel([]))
-    with serving(agent, routes=[Route("/{name}/v1/responses", answer, methods=["POST"])]) as server:
+    routes = [
+        Route("/{name}/v1/responses", respond, methods=["POST"]),
+        Route("/{name}/v1/chat/completions", chat, methods=["POST"]),
+    ]
+    with serving(agent, routes=routes) as server:
         yield server.url
 
 
@@ -280,29 +356,59 @@ def accumulated(url: str, name: str) -> Any:
         sdk.OpenAI(base_url=f"{url}/{name}/v1", api_key="any") as client,
         client.responses.stream(model="analyst", input="Go.") as stream,
     ):
+        events: list[Any] = list(stream)
+        if events[-1].type in ("response.incomplete", "response.failed"):
+            return events[-1].response
+        return stream.get_final_response()
+
+
+def completed(url: str, name: str) -> Any:
+    """The same for chat completions."""
+    messages: Any = [{"role": "user", "content": "Go."}]
+    with (
+        sdk.OpenAI(base_url=f"{url}/{name}/v1", api_key="any") as client,
+        client.chat.completions.stream(model="analyst", messages=messages) as stream,
+    ):
         for _ in stream:
             pass
-        return stream.get_final_response()
+        return stream.get_final_completion()
 
 
 def body_of(frames: Frames) -> bytes:
     return b"".join([encode_frame(frame["type"], json.dumps(frame).encode()) for frame in frames])
 
 
-def test_the_clients_helper_takes_what_is_not_spoiled(spoiler: str) -> None:
-    assert accumulated(spoiler, "whole").output_text == "Let me look.It rains."
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_clients_helper_makes_of_a_stream_what_its_last_event_says(player: str, scenario: str) -> None:
+    for number in range(len(segments(load(scenario)))):
+        expected = response_to(scenario, number)
+        found = accumulated(player, f"{scenario}.{number}").to_dict(mode="json")
+        assert (found["id"], found["status"]) == (expected["id"], expected["status"])
+        assert [item["id"] for item in found["output"]] == [item["id"] for item in expected["output"]]
+        assert texts(found) == texts(expected)
+
+
+@pytest.mark.parametrize("name", CHAT_SPOILED)
+def test_the_client_raises_for_a_spoiled_completion(player: str, name: str) -> None:
+    with pytest.raises((sdk.APIError, json.JSONDecodeError, TypeError, AssertionError)):
+        completed(player, name)
+
+
+def test_the_clients_helper_takes_what_is_not_spoiled(player: str) -> None:
+    assert accumulated(player, "whole").output_text == "Let me look.It rains."
+    assert completed(player, "whole").choices[0].message.content == "Let me look.\n\nIt rains."
 
 
 @pytest.mark.parametrize("name", REFUSED_BY_PYTHON)
-def test_the_client_raises_for_a_spoiled_stream(spoiler: str, name: str) -> None:
+def test_the_client_raises_for_a_spoiled_stream(player: str, name: str) -> None:
     expected = sdk.APIError if name == "error" else (RuntimeError, AssertionError, IndexError, TypeError)
     with pytest.raises(expected):
-        accumulated(spoiler, name)
+        accumulated(player, name)
 
 
-def test_the_client_raises_for_a_broken_frame(spoiler: str) -> None:
+def test_the_client_raises_for_a_broken_frame(player: str) -> None:
     with pytest.raises(json.JSONDecodeError):
-        accumulated(spoiler, "broken")
+        accumulated(player, "broken")
 
 
 @pytest.mark.parametrize("name", REFUSED_BY_THE_JUDGE)

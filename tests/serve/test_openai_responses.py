@@ -142,6 +142,27 @@ def test_a_tools_own_answer_is_the_final_answer_and_the_preamble_is_not() -> Non
     assert shapes(events[-1].response.output)[-1] == ("message", "final_answer")
 
 
+def test_what_a_supervisor_says_is_told_as_it_comes_and_its_members_are_its_tools() -> None:
+    writer = hw.SimpleAgent("writer", model=ScriptedModel(["Roses are red."]), description="Writes.")
+    boss = ScriptedModel([[say("Let me ask."), call("writer", {"task": "A poem."})], [say("Here it is.")]])
+    with client_of(hw.ReActAgent("analyst", model=boss, tools=[writer.as_tool()])) as client:
+        events = streamed(client)
+    assert response_breaches(dumped(events)) == []
+    preamble, member, answer = events[-1].response.output
+    assert (preamble.phase, preamble.content[0].text) == ("commentary", "Let me ask.")
+    assert (member.name, member.output) == ("writer", "Roses are red.")
+    assert (answer.phase, answer.content[0].text) == ("final_answer", "Here it is.")
+
+
+def test_an_answer_after_which_the_model_is_asked_again_is_no_final_answer() -> None:
+    model = ScriptedModel([[say("Four degrees.")], [say("4")]])
+    with client_of(hw.SimpleAgent("analyst", model=model, output_type=int)) as client:
+        events = streamed(client)
+    assert response_breaches(dumped(events)) == []
+    said = [(item.phase, item.content[0].text) for item in events[-1].response.output]
+    assert said == [("commentary", "Four degrees."), ("final_answer", "4")]
+
+
 # -- failures ---------------------------------------------------------------------------------------------------------
 
 
@@ -526,6 +547,32 @@ def test_each_segment_of_a_run_is_a_response_that_can_be_read_again() -> None:
                 client.responses.retrieve(name)
             with pytest.raises(sdk.NotFoundError):
                 client.responses.cancel(name)
+
+
+def test_an_earlier_segment_is_read_to_its_own_end_while_the_run_goes_on() -> None:
+    gate = Gate()
+
+    @hw.tool(requires_approval=True)
+    def hold(to: str) -> str:
+        """Wait."""
+        gate.wait()
+        return f"held {to}"
+
+    model = ScriptedModel([[say("I shall."), call("hold", {"to": "Ada"})], "Let go."])
+    with client_of(hw.ReActAgent("analyst", model=model, tools=[hold])) as client:
+        first = streamed(client)
+        before = first[-1].response
+        said = [word(approvals(before)[0])]
+        second = asked(client, previous_response_id=before.id, input=said, background=True)
+        assert second.status == "in_progress"
+        for after in ({}, {"starting_after": first[3].sequence_number}):
+            with client.responses.retrieve(before.id, stream=True, **after) as stream:
+                assert dumped(list(stream)) == dumped(first[4 if after else 0 :])
+        assert client.responses.retrieve(before.id).to_dict() == before.to_dict()
+        assert client.responses.retrieve(second.id).status == "in_progress"
+        gate.open()
+        with client.responses.retrieve(second.id, stream=True) as stream:
+            assert list(stream)[-1].response.output_text == "Let go."
 
 
 def test_what_is_cancelled_says_so_and_keeps_what_was_said() -> None:

@@ -228,6 +228,8 @@ class Cursor:
         while not self._has_left:
             if self._feeds.is_closing:
                 raise Closing("The server is closing its streams.")
+            if self._until == "one" and self._ended is not None:
+                break  # what comes next is another segment
             if items := await self._more():
                 if self._until == "one":
                     items = _segment_of(items, self.run_id, self.after)
