@@ -98,6 +98,12 @@ again = ReActAgent(
     retry=Retry(base=0.0, after_output="discard"),
 )
 careful = ReActAgent(model=ScriptedModel([[call("rm", {"path": "x"})], lambda r: r.messages[-1].text]), tools=[rm])
+again_and_again = ReActAgent(
+    model=ScriptedModel(
+        [lambda r: [call("rm", {"path": "x"})] if r.messages[-1].text == "hi" else r.messages[-1].text] * 9
+    ),
+    tools=[rm],
+)
 asking = ReActAgent(
     model=ScriptedModel([[call("book", {"city": "Oslo"})], lambda r: r.messages[-1].text]), tools=[book]
 )

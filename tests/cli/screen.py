@@ -20,7 +20,10 @@ class Screen(io.StringIO):
 
 
 def rows_of(text: str, width: int) -> list[str]:
-    """The rows that a terminal without a bottom shows after `text`: it obeys what this package writes, and no more."""
+    """The rows that a terminal without a bottom shows after `text`, up to the last one that is not empty.
+
+    It obeys what this package writes, and no more.
+    """
     rows: list[list[str]] = [[]]
     row = column = 0
     for found in _CODE.finditer(text):
@@ -31,9 +34,8 @@ def rows_of(text: str, width: int) -> list[str]:
             row, column = row + 1, 0
         elif code == "A":
             row -= int(number or 1)
-        elif code == "J":
-            del rows[row + 1 :]
-            del rows[row][column:]
+        elif whole == "\x1b[2K":
+            rows[row].clear()
         elif code in ("m", "h", "l"):
             continue
         elif whole.startswith("\x1b"):
@@ -50,4 +52,7 @@ def rows_of(text: str, width: int) -> list[str]:
             column += cells
         while len(rows) <= row:
             rows.append([])
-    return ["".join(row).rstrip() for row in rows]
+    shown = ["".join(row).rstrip() for row in rows]
+    while shown and not shown[-1]:
+        shown.pop()
+    return shown

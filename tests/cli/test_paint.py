@@ -93,13 +93,13 @@ def test_thinking_shows_while_it_comes_and_is_one_line_when_it_ends() -> None:
         lambda e: "thinking" if isinstance(e, hw.ReasonDeltaEvent) and e.text == "Then " else None,
     )
     assert shown.at["thinking"][:2] == ["First this.", "Then"]
-    assert rows == ["∴ thought · First this. Then that.", "", "It is so.", ""]
+    assert rows == ["∴ thought · First this. Then that.", "", "It is so."]
     assert f"{ESCAPE}[2;3m∴ thought" in shown.stream.getvalue()
 
 
 def test_thinking_stays_whole_where_that_is_asked_for() -> None:
     rows = Shown().read(agent([think("First this.\n", "Then that."), say("It is so.")]), folds=False)
-    assert rows == ["First this.", "Then that.", "", "It is so.", ""]
+    assert rows == ["First this.", "Then that.", "", "It is so."]
 
 
 def test_what_the_model_says_grows_below_and_stands_there_once() -> None:
@@ -111,7 +111,7 @@ def test_what_the_model_says_grows_below_and_stands_there_once() -> None:
     )
     assert rows == [
         "Title", "", "First paragraph", "goes on.", "", "• one", "• two", "",
-        "```python", "x = 1", "y = 2", "```", "", "The end.", "",
+        "```python", "x = 1", "y = 2", "```", "", "The end.",
     ]  # fmt: skip
     growing = ["\n".join(at) for at in shown.at.values()]
     assert any("First *par" in one and "First paragraph" not in one for one in growing), "raw while it grows"
@@ -136,7 +136,6 @@ def test_a_preamble_is_held_and_becomes_commentary_the_moment_its_mode_is_known(
         "    Oslo: sunny",
         "",
         "Done.",
-        "",
     ]
 
 
@@ -155,7 +154,7 @@ def test_a_withdrawn_attempt_is_struck_out_and_marked() -> None:
     rows = shown.read(
         agent(["Wrong start", broken], "Right answer.", retry=Retry(base=0.0, after_output="discard")),
     )
-    assert rows == ["Wrong start", "↺ withdrawn: gone. Trying again.", "", "Right answer.", ""]
+    assert rows == ["Wrong start", "↺ withdrawn: gone. Trying again.", "", "Right answer."]
     assert f"{ESCAPE}[2;9mWrong start" in shown.stream.getvalue()
 
 
@@ -233,7 +232,7 @@ def test_members_that_speak_at_once_grow_below_and_are_committed_by_block() -> N
 def test_a_run_that_stops_in_the_middle_leaves_what_was_said_and_the_cursor() -> None:
     shown = Shown()
     rows = shown.read(agent(["It is ", "rain", fail(model_error("stream_truncated", "cut off"))]))
-    assert rows == ["It is rain", ""]
+    assert rows == ["It is rain"]
     text = shown.stream.getvalue()
     assert text.count(f"{ESCAPE}[?25l") == text.count(f"{ESCAPE}[?25h") >= 1
 

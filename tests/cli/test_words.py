@@ -9,7 +9,7 @@ import pytest
 import headwater
 from tests.cli.conftest import Cli
 
-COMMANDS = ["run", "chat", "demo", "verify", "model"]
+COMMANDS = ["run", "chat", "demo", "serve", "attach", "sessions", "replay", "verify", "model"]
 
 
 def test_the_help_names_every_command_and_fits_a_screen(cli: Cli) -> None:

@@ -18,11 +18,13 @@ usage: headwater COMMAND ...
   chat     talk, turn by turn
   demo     two cities, a search and a report, on a small local model or on yours
   serve    put agents behind HTTP, with a console page in the browser
+  attach   watch a run that goes on elsewhere, and decide what waits in it
+  sessions conversations that are kept
+  replay   show a recorded event stream again
   verify   hold a recorded event stream against its laws
   model    fetch and list the weights of the local model
 
 examples:
-  headwater demo
   headwater run "Why is the sky blue?" --model openai:gpt-5-mini
   headwater run "Weather in Oslo?" --tools weather.py:forecast --format jsonl
   headwater chat --session notes
@@ -68,6 +70,12 @@ class Options:
     no_auth: bool = False
     allowed_hosts: tuple[str, ...] = ()
     debug: bool = False
+    speed: float | None = None
+    instant: bool = False
+    run_id: str = ""
+    server: str | None = None
+    cancel: bool = False
+    recover: bool = False
     page: bool = True
     open: bool = True
 
@@ -173,6 +181,8 @@ def build_parser() -> argparse.ArgumentParser:
     serve.add_argument("--no-open", dest="open", action="store_false", help="do not open the page in a browser")
     serve.add_argument("--debug", action="store_true", help="show clients details of errors")
 
+    _watching_commands(commands)
+
     verify = _command(
         commands,
         "verify",
@@ -211,6 +221,52 @@ def build_parser() -> argparse.ArgumentParser:
     listing = _command(actions, "list", "model list", "Which models there are, and which of them are here.", "")
     listing.set_defaults(name=None)
     return top
+
+
+def _watching_commands(commands: Any) -> None:
+    attach = _command(
+        commands,
+        "attach",
+        "attach RUN [options]",
+        "Watch a run from its beginning, of another process or of a server, and decide what waits in it.\n"
+        "Ctrl-C leaves it; the run goes on.",
+        "Decisions about a run of a store need its agent: --agent, or the options it was made with.\n" + exits.EPILOG,
+    )
+    attach.add_argument("run_id", metavar="RUN", help="its id, or the id of a session, whose last run is meant")
+    attach.add_argument("--cancel", action="store_true", help="end the run")
+    attach.add_argument("--recover", action="store_true", help="go on with a run whose process has died")
+    _place_options(attach)
+    attach.add_argument("--agent", metavar="MODULE:NAME", help="the agent of the run")
+    _model_options(attach)
+    _agent_options(attach)
+    _format_options(attach)
+
+    sessions = _command(
+        commands, "sessions", "sessions [SESSION] [options]", "List conversations, or show one with its runs.", ""
+    )
+    sessions.add_argument("session", nargs="?", metavar="SESSION", help="show this one")
+    _place_options(sessions)
+    sessions.add_argument("--json", action="store_true", help="as JSON")
+
+    replay = _command(
+        commands,
+        "replay",
+        "replay FILE [options]",
+        "Show a recorded event stream (JSON lines or server-sent events) as it was seen.",
+        "At a terminal it takes the time it took, pauses of more than 3 seconds shortened; elsewhere none.\n"
+        + exits.EPILOG,
+    )
+    replay.add_argument("file", metavar="FILE", help="the recording; - is standard input")
+    replay.add_argument("--speed", metavar="X", type=float, help="so many times as fast")
+    replay.add_argument("--instant", action="store_true", help="without any pause")
+    _format_options(replay)
+
+
+def _place_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("where")
+    group.add_argument("--store", metavar="PATH", help="the SQLite file (default: the agent's, else the user's data)")
+    group.add_argument("--server", metavar="URL", help="a headwater server instead")
+    group.add_argument("--token", metavar="TOKEN", help="what the server wants to see (default: HEADWATER_TOKEN)")
 
 
 def _command(commands: Any, name: str, usage: str, description: str, epilog: str) -> argparse.ArgumentParser:

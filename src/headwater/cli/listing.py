@@ -9,6 +9,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
+from headwater.agents.view import load_session
 from headwater.cli.safe import one_line
 from headwater.cli.terminal import Terminal
 from headwater.messages import Message, UserMessage
@@ -19,10 +20,10 @@ _MARKS = {"completed": "green", "failed": "red", "suspended": "yellow", "running
 
 
 class SessionRow(msgspec.Struct, frozen=True):
-    """A conversation: its messages, what was asked last, its last run. `updated` is Unix seconds, 0: unknown."""
+    """A conversation: how many messages (None: unknown), what was asked, its last run; `updated` in Unix seconds."""
 
     session: str
-    messages: int
+    messages: int | None
     asked: str = ""
     run_id: str = ""
     agent: str = ""
@@ -34,9 +35,11 @@ async def list_sessions(store: Store, limit: int = _MOST) -> list[SessionRow]:
     """The conversations of a store, the last one first."""
     rows: list[SessionRow] = []
     for session in (await store.sessions())[:limit]:
-        data = await store.load(session)
         runs = await store.run_infos(session, limit=1)
-        rows.append(session_row(session, data.messages, runs[0] if runs else None))
+        # The turn of a run that waits is in its log only.
+        waits = bool(runs) and runs[0].state == "suspended"
+        found = await load_session(store, session) if waits else await store.load(session)
+        rows.append(session_row(session, found.messages, runs[0] if runs else None))
     return rows
 
 
@@ -57,7 +60,13 @@ def state_of(run: RunInfo) -> str:
 
 def session_lines(rows: Sequence[SessionRow], out: Terminal) -> list[Text]:
     """A line for each conversation."""
-    return _table([(one.session, one.state, one.updated, f"{one.messages}", one.asked) for one in rows], out)
+    return _table(
+        [
+            (one.session, one.state, one.updated, "" if one.messages is None else f"{one.messages}", one.asked)
+            for one in rows
+        ],
+        out,
+    )
 
 
 def run_lines(runs: Sequence[RunInfo], out: Terminal) -> list[Text]:

@@ -298,7 +298,7 @@ class RichPainter:
     @property
     def _tail_room(self) -> int:
         """Lines that may be drawn over again for what is being said."""
-        return min(12, max(4, self._out.console.height // 2 - 2))
+        return min(6, max(3, self._out.console.height // 2 - 2))
 
     def _room(self, lane: Lane) -> int:
         if not lane.label:

@@ -45,7 +45,7 @@ class Readable(Protocol):
     async def __aenter__(self) -> Any: ...
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None: ...
 
     async def next_batch(self) -> list[AgentEvent]: ...
@@ -277,7 +277,7 @@ def _hints(error: ErrorInfo, end: RunEndEvent) -> list[str]:
 
 def _summary(played: Played, end: RunEndEvent, dot: str) -> str:
     rounds, usage = end.response.rounds, end.usage
-    parts = [f"{rounds} round{'s' if rounds != 1 else ''}"]
+    parts = [f"{rounds} round{'s' if rounds != 1 else ''}"] if rounds else []  # a team has none of its own
     if played.calls:
         parts.append(f"{played.calls} call{'s' if played.calls != 1 else ''}")
     if usage.input_tokens or usage.output_tokens:

@@ -52,5 +52,5 @@ class Region:
             return ""
         width = max(1, self._console.width)
         rows = sum(max(1, -(-cells // width)) for cells in self._cells)
-        up = f"\x1b[{rows - 1}A" if rows > 1 else ""
-        return f"\r{up}\x1b[J"
+        # Row by row: to clear from the screen's first row on, some terminals scroll what is cleared into the history.
+        return "\r\x1b[2K" + "\x1b[1A\x1b[2K" * (rows - 1)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import msgspec
 
 from headwater.cli import exits
 from headwater.cli.args import Options
-from headwater.cli.run import binary
+from headwater.cli.recording import read_recording
 from headwater.cli.terminal import Terminal, output_terminal
-from headwater.errors import UsageError
-from headwater.events import AgentEvent, decode_event
+from headwater.events import AgentEvent
 from headwater.testing.laws import LAWS, find_violations
 
-_OTHER_FIELDS = (b":", b"event:", b"id:", b"retry:")
-"""How lines of server-sent events begin that carry no event."""
-_SHOWN = 60
 _MOST = 100
 """Violations that are printed for eyes: one lost event can break a law at each later one."""
 
@@ -63,19 +58,13 @@ def verify(file: str) -> Result:
     """
     roots: dict[str, list[tuple[int, AgentEvent]]] = {}
     violations: list[Found] = []
-    for number, line in enumerate(_read(file).splitlines(), 1):
-        payload = _payload(line)
-        if not payload:
-            continue
-        try:
-            event = decode_event(payload)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            shown = payload[:_SHOWN].decode("utf-8", "replace")
-            violations.append(Found("L7", f"no event ({error}): {shown}", number, 0, ""))
-            if not roots and len(violations) == _UNREAD:
-                break
-        else:
+    for number, event, problem in read_recording(file):
+        if event is not None:
             roots.setdefault(event.origin.root_run_id, []).append((number, event))
+            continue
+        violations.append(Found("L7", problem, number, 0, ""))
+        if not roots and len(violations) == _UNREAD:
+            break
     for root, numbered in roots.items():
         lines = {event.seq: number for number, event in reversed(numbered)}
         violations += [
@@ -87,25 +76,6 @@ def verify(file: str) -> Result:
     violations.sort(key=lambda violation: violation.line)
     name = "standard input" if file == "-" else file
     return Result(name, sum(map(len, roots.values())), len(roots), violations)
-
-
-def _read(file: str) -> bytes:
-    if file == "-":
-        return binary(sys.stdin).read()
-    try:
-        return Path(file).read_bytes()
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
-
-
-def _payload(line: bytes) -> bytes:
-    """The event that a line carries, still as JSON; empty if it carries none."""
-    line = line.removeprefix(b"\xef\xbb\xbf").strip()
-    if line.startswith(b"data:"):
-        line = line[len(b"data:") :].strip()
-    elif line.startswith(_OTHER_FIELDS):
-        return b""
-    return b"" if line == b"[DONE]" else line
 
 
 def _print(result: Result, out: Terminal) -> None:

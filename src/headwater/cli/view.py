@@ -190,7 +190,8 @@ class View:
             return []
         if event.resumed:
             return [to.Note(flow.lane, "goes on")]
-        return [to.Asked(flow.lane, visible(one.text)) for one in event.input if isinstance(one, UserMessage)]
+        nobody = Lane("")  # the user speaks in no lane
+        return [to.Asked(nobody, visible(one.text)) for one in event.input if isinstance(one, UserMessage)]
 
     def _tool(self, flow: _Flow, event: ToolCallStartEvent | ToolProgressEvent | ToolCallEndEvent) -> list[Change]:
         lane, key = flow.lane, (event.origin.run_id, event.call_id)

@@ -44,7 +44,7 @@ def tool_lines(out: Terminal, event: ToolCallEndEvent, args: dict[str, Any] | No
         return [head]
     more = f" {glyphs.more}" if len(lines) > 1 or event.ref else ""
     first = out.cut(lines[0].expandtabs(4), max(_LEAST_CELLS, width - 4 - len(more)))
-    return [head, Text(f"    {first}{more}", style="dim")]
+    return [head, Text(f"    {first}{'' if first.endswith(glyphs.more) else more}", style="dim")]
 
 
 def plan_lines(glyphs: Glyphs, steps: tuple[str, ...], index: int) -> list[Text]:
