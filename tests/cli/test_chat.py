@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 
 import pytest
 
+from headwater.cli.prompting import make_prompter
+from headwater.cli.terminal import Terminal
 from tests.cli.conftest import Cli
 from tests.cli.endpoint import Endpoint, answer
+from tests.cli.screen import Screen
 
 
 def test_every_answer_knows_what_was_said_before(cli: Cli) -> None:
@@ -46,6 +51,22 @@ def test_help_says_how_to_leave(cli: Cli, line: bytes) -> None:
     assert "/quit" in cli("chat", "made:talk", stdin=line).out
 
 
+def test_without_the_extra_lines_are_read_plainly_and_it_is_said_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType]  # as find_spec
+    monkeypatch.setattr(sys, "stdin", Screen("hello\n"))
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+
+    def no_history() -> None:
+        raise AssertionError("no file is made for it")
+
+    prompter = make_prompter(Terminal(Screen(), "rich"), no_history, (), lambda: "")
+    assert 'pip install "headwater[cli]"' in prompter.keys
+    assert prompter.ask() == "hello"
+
+
 def test_an_unknown_command_is_not_sent_but_a_path_is(cli: Cli) -> None:
     ran = cli("chat", "made:talk", stdin=b"/frob it\n/etc/hosts?\n")
     assert ran.out == "scripted\n\nthere is no /frob; /help lists what there is\n1 messages\n\n"
@@ -55,3 +76,24 @@ def test_a_prompt_to_chat_is_sent_to_run(cli: Cli) -> None:
     ran = cli("chat", "hello")
     assert (ran.status, ran.out) == (2, "")
     assert "chat takes no prompt; use headwater run" in ran.err
+
+
+def test_commands_change_the_session_and_the_model_and_tell_what_there_is(
+    cli: Cli, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    endpoint.answers = [answer("from another")]
+    assert "from another" in cli("chat", "made:talk", stdin=b"/model openai:m2\nhello\n").out
+    assert endpoint.requests[0][1]["model"] == "m2"
+    lines = b"one\n/new x\ntwo\n/session chat\n/sessions\n/session\n/model\n/model opennai:x\n/tools\n"
+    ran = cli("chat", "made:talk", stdin=lines)
+    out = ran.out.splitlines()
+    assert "a new conversation, session x" in out
+    assert "session chat, 2 messages" in out
+    assert [line.split()[0] for line in out if line.endswith((" one", "  two"))] == ["x", "chat"]
+    assert "this is session chat; /session NAME goes to another one" in out
+    assert "scripted answers; /model PROVIDER:NAME asks another one" in out
+    assert "it has no tools" in out
+    assert "Did you mean openai:x" in ran.err
+    assert "  weather  The weather of a city." in cli("chat", "made:agent", stdin=b"/tools\n").out

@@ -196,6 +196,7 @@ def test_a_plan_is_a_list_to_tick_off_each_time_it_changes() -> None:
     rows = Shown().read(
         agent([steps], [call("update_plan_progress", {"next_plan_index": 1})], "done", planning=True),
     )
+    assert not any("create_plan" in row for row in rows), "the list says it"
     ticks = [row for row in rows if row[:1] in "✓›○" and row]
     assert ticks[:4] == ["› Look", "○ Tell", "✓ Look", "› Tell"]
 

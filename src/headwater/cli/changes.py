@@ -100,11 +100,12 @@ class ToolMoved(msgspec.Struct, frozen=True):
 
 
 class ToolDone(msgspec.Struct, frozen=True):
-    """A call's attempt is over. `args` are those that it began with."""
+    """A call's attempt is over. `args` are those that it began with. `is_seen`: what it did has been shown already."""
 
     lane: Lane
     event: ToolCallEndEvent
     args: dict[str, Any] | None
+    is_seen: bool = False
 
 
 class PlanNow(msgspec.Struct, frozen=True):

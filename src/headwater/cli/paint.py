@@ -123,8 +123,10 @@ class RichPainter:
                 running = self._running.get((lane.run_id, call_id))
                 if running is not None:
                     running.text, running.share = text, share
-            case to.ToolDone(lane=lane, event=event, args=args):
+            case to.ToolDone(lane=lane, event=event, args=args, is_seen=is_seen):
                 self._running.pop((lane.run_id, event.call_id), None)
+                if is_seen:
+                    return
                 self._commit(lane, "tools", lambda width: tool_lines(self._out, event, args, width))
             case to.PlanNow(lane=lane, steps=steps, index=index):
                 self._commit(lane, "note", lambda _: plan_lines(self._out.glyphs, steps, index))
@@ -339,7 +341,7 @@ class RichPainter:
         done = "".join(f"{line}\n" for line in self._done)
         self._done.clear()
         self._drawn, self._drawn_at = moving, self._out.console.width
-        self._out.raw(self._region.compose(done, [self._fitted(line) for line in moving]))
+        self._out.raw(self._region.compose(done, [self._fitted(line) for line in moving]), passes=not done)
 
     def _fitted(self, line: Text) -> Text:
         """The line in one row."""

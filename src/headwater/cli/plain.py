@@ -59,7 +59,7 @@ class PlainPainter:
             case to.Withdrawn(lane=lane, reason=reason):
                 text = f"{self._out.glyphs.back} withdrawn: {reason}. Trying again."
                 self._put(lane, "note", [Text(text, "yellow")])
-            case to.ToolDone(lane=lane, event=event, args=args):
+            case to.ToolDone(lane=lane, event=event, args=args, is_seen=False):
                 self._put(lane, "tools", tool_lines(self._out, event, args, self._room(lane)))
             case to.PlanNow(lane=lane, steps=steps, index=index):
                 self._put(lane, "note", plan_lines(self._out.glyphs, steps, index))

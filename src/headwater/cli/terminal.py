@@ -117,9 +117,9 @@ class Terminal:
         else:
             self.raw(visible(text))  # much text comes this way, in small pieces
 
-    def raw(self, text: str) -> None:
-        """Write what this package has rendered itself, at once."""
-        self._has_gap = False
+    def raw(self, text: str, *, passes: bool = False) -> None:
+        """Write what this package has rendered itself, at once. `passes`: nothing of it stays."""
+        self._has_gap = self._has_gap and passes
         self.console.file.write(text)
         self.console.file.flush()
 

@@ -43,6 +43,7 @@ from headwater.events import (
     ToolCallEndEvent,
     ToolCallStartEvent,
     ToolProgressEvent,
+    ToolStatus,
     UnknownEvent,
 )
 from headwater.messages import Usage, UserMessage
@@ -97,6 +98,7 @@ class View:
         self._flows: dict[str, _Flow] = {}
         self._labels: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
+        self._planned: set[tuple[str, str]] = set()
         self._args: dict[tuple[str, str], dict[str, Any] | None] = {}
 
     def feed(self, event: AgentEvent) -> list[Change]:
@@ -131,6 +133,7 @@ class View:
             case ToolCallStartEvent() | ToolProgressEvent() | ToolCallEndEvent():
                 return self._tool(flow, event)
             case PlanEvent(steps=steps, index=index):
+                self._planned.add((event.origin.run_id, event.call_id))
                 return [to.PlanNow(lane, tuple(one_line(step) for step in steps), index)]
             case ContextSizeEvent() | ContextSummaryEvent():
                 return self._context(lane, event)
@@ -205,7 +208,8 @@ class View:
             case ToolCallEndEvent():
                 # The end of a call that was asked before its end, such as an eager one, does not end what is said.
                 media: list[Change] = [to.Note(lane, describe_media(one), sign="media") for one in event.media]
-                return [to.ToolDone(lane, event, self._args.pop(key, None)), *media]
+                is_seen = key in self._planned and event.status is ToolStatus.OK  # the plan itself is there
+                return [to.ToolDone(lane, event, self._args.pop(key, None), is_seen), *media]
 
     def _context(self, lane: Lane, event: ContextSizeEvent | ContextSummaryEvent) -> list[Change]:
         if isinstance(event, ContextSummaryEvent):
