@@ -91,9 +91,9 @@ def test_commands_change_the_session_and_the_model_and_tell_what_there_is(
     out = ran.out.splitlines()
     assert "a new conversation, session x" in out
     assert "session chat, 2 messages" in out
-    assert [line.split()[0] for line in out if line.endswith((" one", "  two"))] == ["x", "chat"]
+    assert [line.split()[0] for line in out if line.endswith(("  one", "  two"))] == ["x", "chat"]
     assert "this is session chat; /session NAME goes to another one" in out
     assert "scripted answers; /model PROVIDER:NAME asks another one" in out
     assert "it has no tools" in out
-    assert "Did you mean openai:x" in ran.err
+    assert "Did you mean openai:x" in ran.out
     assert "  weather  The weather of a city." in cli("chat", "made:agent", stdin=b"/tools\n").out
