@@ -55,7 +55,11 @@ def test_without_the_extra_lines_are_read_plainly_and_it_is_said_what_to_install
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # pyright: ignore[reportUnknownLambdaType]  # as find_spec
+
+    def nothing(name: str) -> None:
+        return None
+
+    monkeypatch.setattr("importlib.util.find_spec", nothing)
     monkeypatch.setattr(sys, "stdin", Screen("hello\n"))
     monkeypatch.setattr(sys, "stdout", io.StringIO())
 

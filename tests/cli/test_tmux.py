@@ -13,6 +13,8 @@ from tests.cli.tmux import MODELS, Tmux, needs_tmux
 AGENTS = (
     MODELS
     + '''
+import time
+
 import headwater as hw
 from headwater.teams import Parallel, TeamAgent
 from headwater.testing import call, say, think
@@ -34,6 +36,15 @@ story = hw.SimpleAgent(model=Gated(
 wide = hw.SimpleAgent(model=Gated([
     say(PAGE, "Above.\\n\\n", "tock " * 60), gate(), say("more " * 20), gate(), say("end.\\n\\nBelow.")
 ]))
+def wait_for_file() -> str:
+    """Notices no cancel."""
+    while not os.path.exists("wake"):
+        time.sleep(0.01)
+    return "awake"
+
+
+sleepy = hw.tool(name="sleepy")(wait_for_file)
+stuck = hw.ReActAgent(model=ScriptedModel([[call("sleepy")]]), tools=[sleepy])
 first = [say("I clear it."), call("rm", {"path": "x"})]
 careful = hw.ReActAgent(model=ScriptedModel([first, lambda r: r.messages[-1].text]), tools=[rm])
 north = hw.SimpleAgent("north", model=Gated([say("It is *cold*"), gate(), say(" there.")]))
@@ -132,6 +143,21 @@ def test_escape_stops_an_answer_too_and_a_second_interrupt_quits(folder: Path) -
         tmux.until(is_asked)
         tmux.keys("C-c")
         assert tmux.status() == 130
+
+
+def test_an_interrupt_while_the_run_is_being_stopped_quits_and_restores_the_terminal(folder: Path) -> None:
+    with Tmux(folder, "chat", "made:stuck") as tmux:
+        tmux.until("❯")
+        tmux.keys("hi", "Enter")
+        tmux.until("sleepy")
+        tmux.keys("C-c")
+        tmux.until("stopping, Ctrl-C again quits")
+        tmux.keys("C-c")
+        tmux.until(lambda screen: not any("Ctrl-C" in line for line in screen))
+        (folder / "wake").touch()
+        assert tmux.status() == 130
+        assert tmux.has_cursor
+        assert {"icanon", "echo", "isig"} <= tmux.settings
 
 
 def test_a_prompt_of_several_lines_is_written_and_remembered(folder: Path) -> None:

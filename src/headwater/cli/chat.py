@@ -148,7 +148,11 @@ def _terminable() -> Generator[None]:
     def leave(number: int, frame: FrameType | None) -> None:
         raise SystemExit(exits.TERMINATED)
 
-    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        before = signal.signal(signal.SIGTERM, leave)
+    except ValueError:  # not the main thread: signals are somebody else's
+        yield
+        return
     try:
         yield
     finally:

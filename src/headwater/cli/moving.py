@@ -66,9 +66,8 @@ def _tool(out: Terminal, one: Running, spinner: str, now: float) -> Text:
     name = f"{_whose(one.lane)}{one.tool}"
     args = short_call("", one.args).strip()
     room = max(12, out.width - 4 - len(name) - sum(map(len, parts[:2])) - 6)
-    return Text.assemble(
-        "  ", (spinner, "cyan"), " ", (name, "bold"), f"  {out.cut(args, room)}  ", (out.glyphs.dot.join(parts), "dim")
-    )
+    shown = f"  {out.cut(args, room)}  " if args else "  "
+    return Text.assemble("  ", (spinner, "cyan"), " ", (name, "bold"), shown, (out.glyphs.dot.join(parts), "dim"))
 
 
 def _whose(lane: Lane) -> str:
@@ -86,5 +85,5 @@ def _standing(out: Terminal, status: Status, elapsed: float, note: str) -> Text:
     if usage.input_tokens or usage.output_tokens:
         parts.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
     parts.append(f"{int(elapsed)} s")
-    parts.append("Ctrl-C stops")
+    parts.append("stopping, Ctrl-C again quits" if status.is_stopping else "Ctrl-C stops")
     return Text(out.glyphs.dot.join(parts), "dim")

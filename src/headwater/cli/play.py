@@ -38,6 +38,10 @@ class Sink(Protocol):
 
     def tick(self) -> None: ...
 
+    def stopping(self) -> None:
+        """The run has been asked to end."""
+        ...
+
 
 class Readable(Protocol):
     """A run that can be read and ended: one of this process, of a log, or of a server."""
@@ -126,6 +130,7 @@ async def play(run: Readable, sink: Sink, *, detaches: bool = False, hears_escap
             played.is_detached = True
             reading.cancel()
             return
+        sink.stopping()
         cancelling.append(asyncio.ensure_future(run.cancel(f"stopped by {number.name}")))
 
     def escape_key() -> None:

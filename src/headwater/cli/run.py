@@ -82,6 +82,9 @@ class JsonLines:
     def tick(self) -> None:
         """Nothing waits to be written."""
 
+    def stopping(self) -> None:
+        """The events will tell."""
+
 
 def read_prompt(given: str | None) -> str:
     """The prompt as given, or what a pipe brings. Raises `UsageError` if there is none."""

@@ -63,5 +63,9 @@ class Showing:
     def tick(self) -> None:
         self._painter.tick()
 
+    def stopping(self) -> None:
+        """The run has been asked to end."""
+        self._view.status.is_stopping = True
+
     def close(self) -> None:
         self._painter.close()

@@ -69,6 +69,7 @@ class Status(msgspec.Struct):
     usage: Usage = Usage()
     context_tokens: int = 0
     context_length: int = 0
+    is_stopping: bool = False
 
 
 class _Flow:
