@@ -582,6 +582,45 @@ def test_without_the_token_the_page_asks_for_it(serve: Serve, visit: Visit) -> N
     assert "token" not in page.url
 
 
+def test_a_page_whose_token_is_not_taken_any_more_asks_for_it_and_goes_on(serve: Serve, visit: Visit) -> None:
+    served = serve(hw.SimpleAgent("teller", model=ScriptedModel([[say("One.")], [say("Two.")]])))
+    page = visit(served)
+    watch_of(page).allow("401")
+    ask(page, "Hi")
+    expect(page.locator(".text.final")).to_have_text("One.")
+    page.context.clear_cookies()
+    ask(page, "More")
+    page.get_by_label("Token").fill(str(served.token))
+    page.get_by_role("button", name="Enter").click()
+    expect(page.locator(".text.final")).to_have_text("One.")
+    expect(page.locator("#prompt")).to_have_value("More")
+    page.locator("#prompt").press("Control+Enter")
+    expect(page.locator(".text.final").last).to_have_text("Two.")
+
+
+def test_what_was_written_is_kept_while_the_server_is_not_there(serve: Serve, visit: Visit) -> None:
+    page = visit(serve(hw.SimpleAgent("teller", model=ScriptedModel([[say("One.")]]))))
+    watch_of(page).allow("ERR_INTERNET_DISCONNECTED")
+    expect(page.get_by_role("heading", name="teller").first).to_be_visible()
+    page.context.set_offline(True)
+    ask(page, "Hi")
+    expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+    expect(page.locator("#prompt")).to_have_value("Hi")
+    page.context.set_offline(False)
+    page.locator("#prompt").press("Control+Enter")
+    expect(page.locator(".text.final")).to_have_text("One.")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_markdown_that_begins_with_a_bracket_is_markdown_and_json_is_not(serve: Serve, visit: Visit) -> None:
+    model = ScriptedModel([[say("[Docs](http://x.test/) say *so*.")], [say('{"a": "*b*"}')]])
+    page = visit(serve(hw.SimpleAgent("teller", model=model)))
+    ask(page, "One")
+    expect(page.locator(".text.final em")).to_have_text("so")
+    ask(page, "Two")
+    expect(page.locator(".text.final pre")).to_have_text('{"a": "*b*"}')
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_window(serve: Serve, visit: Visit, width: int) -> None:
     long = (

@@ -63,9 +63,9 @@ function page(view) {
       for (const event of events) apply(seen.model, event, undefined, true);
       seen.model.seq = Math.max(seen.model.seq, seq);
     },
-    badge: (badge, problem) => {
+    badge: (badge, error) => {
       if (seen.badges.at(-1) !== badge) seen.badges.push(badge);
-      if (problem) seen.problems.push(problem);
+      if (error) seen.problems.push(error.message);
     },
     over: () => (seen.isOver = true),
   }, world);

@@ -1,6 +1,8 @@
 // What a person can do, and what the page does about it. The server's log is the truth: whatever is done here shows when
 // the run says so. Tabs of one browser tell each other where to look.
 
+import { signal } from "../vendor/signals-core.js";
+import { t } from "./i18n.js";
 import { Refusal, RunStream, api, apiUrl } from "./stream.js";
 import { Shown, agents, notice, older, replayed, route, runs, sessions, sessionsNext } from "./state.js";
 
@@ -8,14 +10,15 @@ const FIRST_RUNS = 12; // of a long conversation, the rest on demand
 const HIDDEN = 30_000; // a tab that nobody has looked at for so long gives its connection back
 
 /** Whether the server wants its token first. */
-export const needsToken = { value: false };
+export const needsToken = signal(false);
 
 const channel = globalThis.BroadcastChannel ? new BroadcastChannel(`headwater ${apiUrl("")}`) : null;
 
 /** @param {unknown} error */
 export function complain(error) {
   if (error instanceof Refusal && error.status === 401) needsToken.value = true;
-  notice.value = error instanceof Error ? error.message : String(error);
+  else if (error instanceof Refusal && !error.status) notice.value = t("app.unreachable");
+  else notice.value = error instanceof Error ? error.message : String(error);
 }
 
 // -- the address ------------------------------------------------------------------------------------------------------
@@ -49,10 +52,12 @@ function read(shown) {
     seq: () => shown.model.seq,
     event: (event) => shown.feed(event),
     reset: (events, seq) => shown.reset(events, seq),
-    badge: (badge, problem = "") => {
+    badge: (badge, error) => {
       shown.badge.value = badge;
-      shown.problem.value = problem;
-      if (badge === "failed") next();
+      shown.problem.value = error?.message ?? "";
+      if (badge !== "failed") return;
+      if (error?.status === 401) needsToken.value = true;
+      next();
     },
     over: () => {
       shown.isStopping.value = false;
@@ -167,7 +172,11 @@ export async function moreSessions() {
   }
 }
 
-export async function begin() {
+let isListening = false;
+
+function listen() {
+  if (isListening) return;
+  isListening = true;
   addEventListener("popstate", followAddress);
   channel?.addEventListener("message", ({ data }) => {
     if (data.session === route.value.session) refresh();
@@ -187,6 +196,13 @@ export async function begin() {
   });
   addEventListener("pagehide", leave);
   addEventListener("pageshow", (event) => event.persisted && location.reload());
+}
+
+/** Everything that the page shows at first, or anew once the token is known. */
+export async function begin() {
+  listen();
+  leave();
+  runs.value = [];
   route.value = readAddress();
   await loadAgents();
   loadSessions();

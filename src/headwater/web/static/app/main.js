@@ -49,10 +49,9 @@ function Panel() {
 }
 
 const isReady = signal(false);
-const isShut = signal(false);
 
 function App() {
-  if (isShut.value) return html`<${Door} entered=${start} />`;
+  if (needsToken.value) return html`<${Door} entered=${start} />`;
   const areLanesOn = lanesMode.value === "on" && hasLanes();
   return html`
     <div class=${`app${PANELS[panel.value] ? " with-panel" : ""}`}>
@@ -75,11 +74,9 @@ async function start() {
   try {
     await exchangeToken();
     await begin();
-    isShut.value = false;
     isReady.value = true;
   } catch (error) {
     complain(error);
-    isShut.value = needsToken.value;
   }
 }
 

@@ -7,7 +7,7 @@
  * @property {() => number} seq up to where it has them
  * @property {(event: any) => ("ok"|"duplicate"|"gap"|"overlap")} event
  * @property {(events: any[], seq: number) => void} reset a snapshot, or nothing: begin again
- * @property {(badge: Badge, problem?: string) => void} badge
+ * @property {(badge: Badge, error?: any) => void} badge
  * @property {() => void} [over] there will be nothing more
  */
 /**
@@ -167,7 +167,7 @@ export class RunStream {
       const status = /** @type {any} */ (error).status;
       if (status === 401 || status === 403 || status === 404) {
         this.close();
-        this.sink.badge("failed", String(/** @type {any} */ (error).message));
+        this.sink.badge("failed", error);
         return;
       }
     }
@@ -229,13 +229,19 @@ export class Refusal extends Error {
  * @returns {Promise<any>}
  */
 export async function api(path, body) {
-  const response = await fetch(
-    apiUrl(path),
-    body === undefined
-      ? { headers: { accept: "application/json" } }
-      : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) },
-  );
-  const text = await response.text();
+  let response;
+  let text;
+  try {
+    response = await fetch(
+      apiUrl(path),
+      body === undefined
+        ? { headers: { accept: "application/json" } }
+        : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) },
+    );
+    text = await response.text();
+  } catch (error) {
+    throw new Refusal(0, "unreachable", String(error));
+  }
   if (response.ok) return text ? JSON.parse(text) : null;
   let problem;
   try {

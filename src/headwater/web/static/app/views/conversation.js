@@ -174,12 +174,13 @@ function Parts({ round, how, rootId, output }) {
     if (calls.length) out.push(html`<div class="calls" key=${`calls-${calls[0].key}`}>${calls}</div>`);
     calls = [];
   };
+  const answer = output === null ? null : round.parts.findLast((part) => part.type === "block" && part.kind === "text");
   for (const part of round.parts) {
     if (part.type === "call") {
       calls.push(html`<${CallCard} key=${part.id} call=${part} rootId=${rootId} />`);
     } else {
       flush();
-      out.push(html`<${BlockView} key=${part.id} block=${part} how=${how} rootId=${rootId} output=${output} />`);
+      out.push(html`<${BlockView} key=${part.id} block=${part} how=${how} rootId=${rootId} output=${part === answer ? output : null} />`);
     }
   }
   flush();
@@ -198,7 +199,7 @@ function BlockView({ block, how, rootId, output }) {
   if (output !== null && block.done) {
     return html`<div class="output"><${Value} value=${output} /><${Fold} label=${t("chat.raw")}><pre class="raw">${block.text}</pre></${Fold}></div>`;
   }
-  const isData = /^\s*[{[]/.test(block.text);
+  const isData = /^\s*(\{\s*(["}]|$)|\[\s*(["{[]|$))/.test(block.text); // no Markdown begins so
   return html`<div class=${`text ${how}`}>
     ${how === "commentary" && html`<span class="sr">${t("chat.preamble")}: </span>`}
     ${isData ? html`<pre class=${`raw${block.done ? "" : " growing"}`}>${block.text}</pre>` : html`<${Prose} block=${block} />`}
