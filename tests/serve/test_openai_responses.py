@@ -16,6 +16,7 @@ import headwater as hw
 from headwater.messages import AssistantMessage, SystemMessage, UserMessage
 from headwater.serve import TokenAuth
 from headwater.serve.principal import Principal
+from headwater.teams import Parallel, TeamAgent
 from headwater.testing import ScriptedModel, call, say
 from headwater.testing.scripted import finish, refuse, usage
 from tests.serve.openai_response_rules import response_breaches
@@ -486,6 +487,18 @@ def test_a_question_is_a_message_and_its_answer_the_reason_of_the_approval() -> 
     assert second.output_text == "Booked."
 
 
+def test_what_a_member_of_a_team_may_not_do_alone_is_asked_with_its_name() -> None:
+    mail = [say("I pay."), call("transfer", {"to": "Ada"})]
+    payer = hw.ReActAgent("payer", model=ScriptedModel([mail, "Paid."]), tools=[transfer])
+    critic = hw.SimpleAgent("critic", model=ScriptedModel(["Fine."]))
+    with client_of(TeamAgent("analyst", [payer, critic], Parallel())) as client:
+        first = asked(client)
+        [item] = approvals(first)
+        assert (item.name, item.server_label) == ("transfer", "analyst/payer")
+        second = asked(client, previous_response_id=first.id, input=[word(item)])
+    assert second.output_text == "payer:\nPaid.\n\ncritic:\nFine."
+
+
 # -- in the background, and later -------------------------------------------------------------------------------------
 
 
@@ -593,6 +606,19 @@ def test_what_is_cancelled_says_so_and_keeps_what_was_said() -> None:
             events = list(stream)
     assert response_breaches(dumped(events)) == []
     assert (events[-1].type, events[-1].response.status) == ("response.incomplete", "cancelled")
+
+
+def test_a_response_that_waits_for_its_conversation_is_queued_and_can_be_cancelled() -> None:
+    gate = Gate()
+    with client_of(porter(gate)) as client:
+        first = asked(client, background=True, conversation="c")
+        second = asked(client, background=True, conversation="c")
+        assert (second.status, second.output) == ("queued", [])
+        assert client.responses.retrieve(second.id).status == "queued"
+        assert client.responses.cancel(second.id).status == "cancelled"
+        gate.open()
+        with client.responses.retrieve(first.id, stream=True) as stream:
+            assert list(stream)[-1].response.status == "completed"
 
 
 @pytest.mark.parametrize("background", [False, True])
