@@ -29,6 +29,7 @@ from headwater.serve.policy import Detach, OnDisconnect
 from headwater.serve.problems import Refused, answer, refusal_of
 from headwater.serve.requests import read_json
 from headwater.serve.security import LOOPBACK, Authorize, Guard, Rules, TokenAuth, open_to_all
+from headwater.serve.sweeping import EVERY, check_every, swept
 from headwater.store.base import Store
 from headwater.store.memory import MemoryStore
 from headwater.store.opening import open_store
@@ -51,6 +52,7 @@ def create_app(
     on_shutdown: OnShutdown = "cancel",
     shutdown_seconds: float = 3.0,
     limits: Limits | None = None,
+    sweep_every: float | None = EVERY,
     debug: bool = False,
 ) -> Starlette:
     """An ASGI application that serves agents.
@@ -65,7 +67,8 @@ def create_app(
     `allowed_hosts` are what requests may be addressed to (`"*"`: anything), `allowed_origins` the exact origins of
     foreign pages that may use the server. `client_settings` are settings of a run that clients may change (none).
     `on_disconnect` is what becomes of a run when its last reader leaves (it goes on), `on_shutdown` whether runs are
-    cancelled at once when the server ends or get `shutdown_seconds`. `debug` shows details of errors.
+    cancelled at once when the server ends or get `shutdown_seconds`. `sweep_every` is how often, in seconds, what the
+    store's `Retention` says is due is deleted and merged (None: never). `debug` shows details of errors.
 
     Raises `UsageError` for what cannot work.
     """
@@ -106,6 +109,7 @@ def create_app(
         lifespan=_lifespan,
     )
     app.state.hub = hub
+    app.state.sweep_every = check_every(sweep_every)
     app.state.debug = debug
     app.state.auth = auth
     app.state.client_settings = tuple(client_settings)
@@ -210,7 +214,8 @@ async def _lifespan(app: Starlette) -> AsyncGenerator[None, None]:
     await hub.check()
     restore = _close_on_signals(hub)
     try:
-        yield
+        async with swept(hub.store, app.state.sweep_every):
+            yield
     finally:
         restore()
         await hub.aclose()
