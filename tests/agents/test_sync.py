@@ -119,6 +119,18 @@ def test_a_loop_left_early_ends_the_run() -> None:
     assert model.closed == 2
 
 
+def test_what_a_loop_leaves_in_a_block_is_read_by_the_next_one() -> None:
+    agent = hw.SimpleAgent(model=ScriptedModel([[say("Once upon a time.", cut=1)]]))
+    with agent.stream("x") as stream:
+        events: list[hw.AgentEvent] = []
+        while not events or not isinstance(events[-1], hw.RunEndEvent):
+            for event in stream:
+                events.append(event)
+                break
+    check_events(events)
+    assert "".join(e.text for e in events if isinstance(e, hw.ReasonDeltaEvent)) == "Once upon a time."
+
+
 def test_an_exception_in_the_block_ends_the_run_and_passes() -> None:
     model = ScriptedModel([["a", wait(asyncio.Event())]])
 

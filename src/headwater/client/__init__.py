@@ -7,11 +7,13 @@
         async for event in run:
             ...
 
-Needs nothing besides headwater itself; aiohttp is imported at the first request.
+`SyncClient` is the same for scripts and notebooks. Needs nothing besides headwater itself; aiohttp is imported at the
+first request.
 """
 
 from headwater.client.client import Client
 from headwater.client.remote import RemoteRun
+from headwater.client.sync import SyncClient
 from headwater.drive.retries import Retries
 
-__all__ = ["Client", "RemoteRun", "Retries"]
+__all__ = ["Client", "RemoteRun", "Retries", "SyncClient"]

@@ -99,7 +99,7 @@ class RemoteRun:
         return self._ready.popleft()
 
     def __iter__(self) -> Iterator[AgentEvent]:
-        raise UsageError("This run is read with `async for`.")
+        raise UsageError("This run is read with `async for`; SyncClient has runs that are read with `for`.")
 
     async def __aenter__(self) -> RemoteRun:
         return self
@@ -156,6 +156,17 @@ class RemoteRun:
     def of_type(self, *classes: type[E]) -> Pieces[E]:
         """Only events of these classes."""
         return Pieces(self, only(*classes))
+
+    def partial(self) -> Pieces[Any]:
+        """Raises `UsageError`: what type the answer has is known where the agent is."""
+        raise UsageError("partial() needs the agent's output_type, which a server does not tell: read text().")
+
+    def reader(self, after: int) -> RemoteRun:
+        """Another reader of the same run, of what comes after another number."""
+        return RemoteRun(self._link, self.run_id, after, self._until, agent=self.agent, session=self.session)
+
+    def check_unread(self) -> None:
+        """A reader goes on where it stands: reading it again is no mistake."""
 
     def last_failure(self) -> Exception | None:
         """What iteration raises after the last event: the error of a failed run, once."""

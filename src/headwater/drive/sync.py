@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from headwater.drive.portal import LoopThread, acquire, release
 from headwater.errors import UsageError
-from headwater.events import AgentEvent, Event, OutputT_co, Response
+from headwater.events import AgentEvent, Event, OutputT_co, Response, RunEndEvent
 
 if TYPE_CHECKING:
     from headwater.drive.pieces import Pieces
@@ -24,11 +25,13 @@ class AsyncRun(Protocol[OutputT_co]):
     def run_id(self) -> str: ...
     @property
     def is_over(self) -> bool: ...
+    @property
+    def end(self) -> RunEndEvent | None: ...
     async def __aenter__(self) -> Any: ...
     async def aclose(self) -> None: ...
     async def next_batch(self) -> list[AgentEvent]: ...
     async def response(self) -> Response[OutputT_co]: ...
-    async def cancel(self, reason: str = ...) -> None: ...
+    async def cancel(self, reason: str = ...) -> object: ...
     def last_failure(self) -> Exception | None: ...
     def check_unread(self) -> None: ...
     def text(self) -> Pieces[str]: ...
@@ -53,11 +56,14 @@ class SyncRun(Generic[OutputT_co]):
     """A `Run` for synchronous code: `with agent.stream(...) as run: for event in run: ...`.
 
     The run goes on in a background thread while the caller works on an event; leaving the block ends it, and what had
-    not been read can still be read then.
+    not been read can still be read then. With a `portal` that whoever made this keeps alive, it is read without a block
+    too.
     """
 
-    def __init__(self, run: AsyncRun[OutputT_co]) -> None:
+    def __init__(self, run: AsyncRun[OutputT_co], portal: LoopThread | None = None) -> None:
         self._run = run
+        self._lent = portal
+        self._unread: deque[AgentEvent] = deque()
         self._portal: LoopThread | None = None
 
     def __repr__(self) -> str:
@@ -66,6 +72,11 @@ class SyncRun(Generic[OutputT_co]):
     @property
     def run_id(self) -> str:
         return self._run.run_id
+
+    @property
+    def end(self) -> RunEndEvent | None:
+        """The run's last event, once it has been read."""
+        return self._run.end
 
     def __enter__(self) -> SyncRun[OutputT_co]:
         if self._portal is not None:
@@ -101,9 +112,10 @@ class SyncRun(Generic[OutputT_co]):
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         if self._run.is_over:
             return _at_once(work())
-        if self._portal is None:
+        portal = self._portal or self._lent
+        if portal is None:
             raise UsageError("Read a run inside its `with` block: `with agent.stream(...) as run: ...`.")
-        return self._portal.call(work)
+        return portal.call(work)
 
     def __iter__(self) -> Iterator[AgentEvent]:
         self._run.check_unread()
@@ -117,8 +129,14 @@ class SyncRun(Generic[OutputT_co]):
             )
 
     def _events(self) -> Iterator[AgentEvent]:
-        while batch := self._call(self._run.next_batch):
-            yield from batch
+        unread = self._unread
+        while True:
+            while unread:  # kept here: what one loop leaves, the next one reads
+                yield unread.popleft()
+            batch = self._call(self._run.next_batch)
+            if not batch:
+                break
+            unread.extend(batch)
         error = self._run.last_failure()
         if error is not None:
             raise error
@@ -129,7 +147,10 @@ class SyncRun(Generic[OutputT_co]):
 
     def cancel(self, reason: str = "cancelled by the caller") -> None:
         """End the run, like `Run.cancel`: returns when the connection is closed and the tools are over."""
-        self._call(lambda: self._run.cancel(reason))
+        self._call(lambda: self._cancel(reason))
+
+    async def _cancel(self, reason: str) -> None:
+        await self._run.cancel(reason)
 
     def text(self) -> Iterator[str]:
         """Visible text as it comes, preambles included."""
