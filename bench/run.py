@@ -180,17 +180,38 @@ def opened(yardstick: Path | None) -> Generator[Bench]:
         yield Yardstick(folder, f"http://127.0.0.1:{port}/v1")
 
 
+@contextmanager
+def progress(steps: int) -> Generator[Callable[[str], None]]:
+    """A bar on a terminal, which takes no time while something is measured; elsewhere nothing."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden, auto_refresh=False) as bar:
+        task = bar.add_task("", total=steps, completed=-1)
+
+        def advance(what: str) -> None:
+            bar.update(task, description=what, advance=1, refresh=True)
+
+        yield advance
+
+
 def measured(bench: Bench, rounds: int) -> list[str]:
     """The table's lines. Each round measures both clients one after the other, the order turned every other round."""
     pairs: dict[Metric, list[tuple[float, float]]] = {metric: [] for metric in METRICS}
     cold: list[tuple[tuple[float, float], tuple[float, float]]] = []
-    for number in range(rounds):
-        for metric in METRICS:
-            order = ("raw", "headwater") if number % 2 == 0 else ("headwater", "raw")
-            found = {client: bench.measure(metric, client) for client in order}
-            pairs[metric].append((found["raw"], found["headwater"]))
-        cold.append((bench.cold("cold_raw.py"), bench.cold("cold.py")))
-        print(f"round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+    with progress(rounds * (len(METRICS) + 1)) as advance:
+        for number in range(rounds):
+            for metric in METRICS:
+                advance(f"round {number + 1} of {rounds}: {metric.title}")
+                order = ("raw", "headwater") if number % 2 == 0 else ("headwater", "raw")
+                found = {client: bench.measure(metric, client) for client in order}
+                pairs[metric].append((found["raw"], found["headwater"]))
+            advance(f"round {number + 1} of {rounds}: cold start")
+            cold.append((bench.cold("cold_raw.py"), bench.cold("cold.py")))
+            print(f"round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
     lines = ["| metric | bare reader | headwater | ratio | bound | |", "| --- | --- | --- | --- | --- | --- |"]
     for metric, both in pairs.items():
         raw, ours = (statistics.median(values) for values in zip(*both, strict=True))

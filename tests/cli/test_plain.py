@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater import ReActAgent, ToolContext, tool
+from headwater import ReActAgent, SimpleAgent, ToolContext, tool
 from headwater.cli.showing import Showing
 from headwater.cli.terminal import Terminal
 from headwater.cli.words import short_args
@@ -109,6 +109,27 @@ def test_an_answer_that_is_cut_off_says_so() -> None:
         "",
         "cut off: the model reached its limit of tokens for one turn",
     ]
+
+
+def test_an_agent_that_is_a_tool_speaks_under_its_name() -> None:
+    inner = SimpleAgent("scout", model=ScriptedModel(["All\nclear."]))
+    boss = ReActAgent(
+        model=ScriptedModel([[say("I ask."), call("scout", {"task": "Look."})], "It is clear."]),
+        tools=[inner.as_tool()],
+    )
+
+    async def main() -> str:
+        out = io.StringIO()
+        showing = Showing(Terminal(out))
+        async with boss.stream("hi") as run:
+            async for event in run:
+                showing(event)
+        return out.getvalue()
+
+    lines = asyncio.run(main()).splitlines()
+    assert lines[:5] == ["I ask.", "", "scout │ All", "scout │ clear.", ""]
+    assert lines[5].startswith('  ✓ scout  task="Look."')
+    assert lines[-1] == "It is clear."
 
 
 def test_a_refusal_and_media_are_shown() -> None:

@@ -6,15 +6,20 @@ import io
 import json
 import re
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
+from headwater.cli.run import JsonLines
 from headwater.cli.safe import escape, escape_json, visible
 from headwater.cli.terminal import Terminal
+from headwater.events import decode_event
 from tests.cli.screen import Screen
+
+GOLDEN = Path(__file__).resolve().parents[1] / "events" / "golden.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -63,3 +68,19 @@ def test_whatever_is_printed_passes_the_gate_also_what_nobody_made_safe(
     assert "c␛]8;;http://x" in stream.getvalue()
     assert not re.search(r"\x1b\[31mb|\x1b]", stream.getvalue())
     assert "e<U+009B>f" in stream.getvalue()
+
+
+def test_events_on_a_terminal_are_the_same_json_with_nothing_to_obey() -> None:
+    line = next(one for one in GOLDEN.read_bytes().splitlines() if b'"TEXT_DELTA"' in one)
+    event = decode_event({**json.loads(line), "text": "a\x9bm\u202e\x7f北"})
+
+    class Seen(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+    seen, piped = Seen(), io.BytesIO()
+    for stream in (seen, piped):
+        JsonLines(stream)(event)
+    assert decode_event(seen.getvalue()) == decode_event(piped.getvalue()) == event
+    assert visible(seen.getvalue().decode()) == seen.getvalue().decode()
+    assert "北" in seen.getvalue().decode()

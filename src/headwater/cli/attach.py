@@ -77,11 +77,10 @@ class _Watching:
             return f"Decide at a terminal: {self._again}"
         return f"To decide, name its agent: {self._again} --agent MODULE:NAME"
 
-    def _sink(self) -> Sink:
+    def _sink(self, *, leaves: bool) -> Sink:
         if self._options.format == "jsonl":
             return JsonLines(binary(sys.stdout))
-        note = "attached" if not self._place.goes_on_here else ""
-        return Showing(self._out, is_told=True, folds=not self._options.thinking, note=note)
+        return Showing(self._out, is_told=True, folds=not self._options.thinking, leaves=leaves)
 
     async def _opened(self) -> Played:
         run, self._said = await self._place.open(self._run_id)
@@ -95,7 +94,7 @@ class _Watching:
         return await self._show(run, detaches=not self._place.goes_on_here)
 
     async def _show(self, run: Readable, *, detaches: bool) -> Played:
-        sink = self._sink()
+        sink = self._sink(leaves=detaches)
         try:
             return await play(run, sink, detaches=detaches)
         finally:

@@ -85,5 +85,5 @@ def _standing(out: Terminal, status: Status, elapsed: float, note: str) -> Text:
     if usage.input_tokens or usage.output_tokens:
         parts.append(f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out")
     parts.append(f"{int(elapsed)} s")
-    parts.append("stopping, Ctrl-C again quits" if status.is_stopping else "Ctrl-C stops")
+    parts.append(status.interrupt)
     return Text(out.glyphs.dot.join(parts), "dim")

@@ -18,10 +18,11 @@ def how_to_decide(played: Played, options: Options, kept: bool) -> str:
 
 
 def attach_command(run_id: str, options: Options) -> str:
-    """`headwater attach` with what makes the same agent on the same store; a key is left to the environment."""
+    """`headwater attach` with what makes the same agent on the same store; keys and tokens are not told."""
     words = ["headwater", "attach", run_id]
     named = {
         "--store": options.store,
+        "--server": options.server.partition("#")[0] if options.server is not None else None,
         "--agent": options.agent,
         "--model": options.model,
         "--base-url": options.base_url,
@@ -32,4 +33,5 @@ def attach_command(run_id: str, options: Options) -> str:
             words += [name, value]
     for tool in options.tools:
         words += ["--tools", tool]
-    return shlex.join(words)
+    shown = shlex.join(words)
+    return f"{shown} --token TOKEN" if options.server is not None else shown

@@ -30,7 +30,7 @@ class Showing:
     """Shows one run; call it with each event, `tick` it ten times a second or so, and `close` it in any case.
 
     `is_told`: the reader is not the one who asks and decides. `names` are those whose width lanes keep. `note` stands
-    in the status line. `watch` is called with each event.
+    in the status line. `leaves`: an interrupt ends the reading, not the run. `watch` is called with each event.
     """
 
     def __init__(
@@ -41,10 +41,13 @@ class Showing:
         names: Sequence[str] = (),
         folds: bool = True,
         note: str = "",
+        leaves: bool = False,
         watch: Callable[[AgentEvent], None] | None = None,
     ) -> None:
         self._watch = watch
         self._view = View(is_told=is_told)
+        if leaves:
+            self._view.status.interrupt = "Ctrl-C leaves"
         self.moves = out.live
         if out.live:
             from headwater.cli.paint import RichPainter  # with Markdown, which plain output does without
@@ -65,7 +68,7 @@ class Showing:
 
     def stopping(self) -> None:
         """The run has been asked to end."""
-        self._view.status.is_stopping = True
+        self._view.status.interrupt = "stopping, Ctrl-C again quits"
 
     def close(self) -> None:
         self._painter.close()

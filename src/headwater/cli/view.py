@@ -62,14 +62,17 @@ _AGAIN = {"plan": "the plan is not finished", "output": "the answer does not fit
 
 
 class Status(msgspec.Struct):
-    """What is said of a run as a whole; token counts of the context are the runtime's estimates."""
+    """What is said of a run as a whole; token counts of the context are the runtime's estimates.
+
+    `interrupt` says what Ctrl-C does.
+    """
 
     model: str = ""
     round: int = 0
     usage: Usage = Usage()
     context_tokens: int = 0
     context_length: int = 0
-    is_stopping: bool = False
+    interrupt: str = "Ctrl-C stops"
 
 
 class _Flow:
