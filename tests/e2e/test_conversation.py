@@ -476,6 +476,24 @@ def test_members_of_a_team_stand_in_the_conversation(serve: Serve, visit: Visit)
     expect(member).to_contain_text("Roses are red.")
 
 
+def test_what_waits_in_an_agent_that_a_call_started_stands_in_that_call(serve: Serve, visit: Visit) -> None:
+    asked = call("transfer", {"to": "ada", "amount": 1})
+    clerk = hw.ReActAgent("clerk", model=ScriptedModel([[say("I pay."), asked], [say("Paid.")]]), tools=[transfer])
+    model = ScriptedModel([[call("ask_clerk", {"task": "Pay Ada."})], [say("Done.")]])
+    page = visit(serve(hw.ReActAgent("boss", model=model, tools=[clerk.as_tool("ask_clerk", "Pays.")])))
+    ask(page, "Pay Ada")
+    outer = page.get_by_role("group", name="ask_clerk: paused")
+    expect(outer.locator(".approval")).to_contain_text("boss › clerk")
+    page.reload()
+    expect(outer.locator(".approval")).to_have_count(1)
+    outer.locator(".approval").get_by_role("button", name="Edit").click()
+    outer.get_by_label("to", exact=True).fill("bob")
+    outer.get_by_role("button", name="Approve with changes").click()
+    expect(page.locator(".text.final").last).to_have_text("Done.")
+    expect(page.get_by_role("group", name="ask_clerk: done")).to_contain_text("I pay.")
+    expect(page.locator(".approval")).to_have_count(0)
+
+
 def test_finished_blocks_are_read_out_once_and_tokens_are_not(serve: Serve, visit: Visit) -> None:
     gate = Gate()
     model = ScriptedModel([[say("One ", "two.\n\n", "Three"), wait(gate), say(" four.")]])

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { seconds, tokens } from "../../src/headwater/web/static/app/format.js";
 import { blank, isReadable, resolved, widgetOf } from "../../src/headwater/web/static/app/form.js";
 import { keys, lang, t } from "../../src/headwater/web/static/app/i18n.js";
-import { columnsOf, parsed } from "../../src/headwater/web/static/app/value.js";
+import { columnsOf, parsed, visible } from "../../src/headwater/web/static/app/value.js";
 
 test("every word is there in both languages, with the same places to fill", () => {
   assert.deepEqual(keys("zh"), keys("en"));
@@ -43,6 +43,10 @@ test("rows that are alike are a table, others are not", () => {
   assert.deepEqual(columnsOf([{ a: { b: 1 } }, { a: { b: 2 } }]), []);
   assert.deepEqual(columnsOf([1, 2]), []);
   assert.deepEqual(columnsOf([{ a: 1 }]), []);
+});
+
+test("characters that turn text around or hide are shown", () => {
+  assert.equal(visible("pay \u202eadA\u0007 and\r\n\t\u202c 中文 👩‍💻"), "pay ⟨U+202E⟩adA⟨U+0007⟩ and\r\n\t⟨U+202C⟩ 中文 👩‍💻");
 });
 
 test("text that is JSON is read, other text is not", () => {

@@ -20,7 +20,8 @@ export function isOwn(url, base) {
 /** @param {string} url @param {string} base @returns {string} the host that an address names, or the address */
 export function hostOf(url, base) {
   try {
-    return new URL(url, base).host || url;
+    const { host, protocol } = new URL(url, base);
+    return host || protocol;
   } catch {
     return url;
   }

@@ -32,10 +32,15 @@ export function parsed(text) {
   }
 }
 
+/** Characters that turn text around or cannot be seen must not deceive who decides about it. @param {string} text */
+export const visible = (text) =>
+  text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\u202a-\u202e\u2066-\u2069]/g, (one) =>
+    `\u27e8U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`);
+
 /** @param {{value: any}} props */
 function Scalar({ value }) {
   if (value === null || value === undefined) return html`<span class="v-null">null</span>`;
-  if (typeof value === "string") return html`<span class="v-text">${value}</span>`;
+  if (typeof value === "string") return html`<span class="v-text">${visible(value)}</span>`;
   return html`<span class=${`v-${typeof value}`}>${String(value)}</span>`;
 }
 
@@ -98,7 +103,7 @@ export function Media({ item, runId }) {
   const type = item.media_type ?? "";
   const source = item.url || (item.ref ? blobUrl(runId, item.ref) : `data:${type || "application/octet-stream"};base64,${item.data ?? ""}`);
   const name = item.name || type || "file";
-  if (!isOwn(source, document.baseURI)) {
+  if (item.url && !isOwn(item.url, document.baseURI)) {
     return html`<a class="foreign" href=${/^https?:/i.test(source) ? source : undefined} rel="noopener noreferrer nofollow" target="_blank">
       <${Icon} name="globe" />${t("chat.image", { host: hostOf(source, document.baseURI) })}
     </a>`;

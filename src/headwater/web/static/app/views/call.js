@@ -79,7 +79,7 @@ export function CallCard({ call, rootId }) {
   const { last, task } = call;
   const shown = isOpen ?? (!!task || call.runs.length > 0);
   const isLive = call.status === "running" || call.status === "writing";
-  const time = last && !task && (last.duration || last.end ? seconds(last.duration || last.end - last.start) : "");
+  const time = last && !task && call.status !== "suspended" && (last.duration || last.end ? seconds(last.duration || last.end - last.start) : "");
   const label = t(`status.${call.status}`);
   return html`<div role="group" class=${`call ${call.status}${call.discarded ? " void" : ""}${task ? " asks" : ""}`}
     aria-label=${`${call.name}: ${label}`} data-call=${call.id}>
