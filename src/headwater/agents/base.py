@@ -173,7 +173,9 @@ class Agent(Generic[OutputT_co]):
 
         Returns when the decisions stand and the next segment has begun. Raises `DecisionError`; then nothing changed.
         """
-        run = self.resume_stream(decisions, run_id=run_id, **arguments)
+        given: dict[str, Any] = dict(arguments)
+        session, deps = given.pop("session", None), given.pop("deps", None)
+        run = self._next_run(decisions, session, run_id, False, deps, given, is_detached=True)
         await run.__aenter__()
         launch(run, self.store)
 
@@ -275,11 +277,24 @@ class Agent(Generic[OutputT_co]):
         goes on, and `recover=True` says that it died. Then calls that had not begun are run, calls that were running
         are run again if their tool's effect is `read` or `idempotent`, and end `unknown` if it is `write`.
         """
+        return self._next_run(decisions, session, run_id, recover, deps, overrides)
+
+    def _next_run(
+        self,
+        decisions: Sequence[Decision],
+        session: str | None,
+        run_id: str,
+        recover: bool,
+        deps: Any,
+        overrides: dict[str, Any],
+        *,
+        is_detached: bool = False,
+    ) -> Run[Any]:
         check_session(session)
         if session is None and not run_id:
             raise UsageError("Say which run goes on: session=... or run_id=...")
         settings = override(self.settings, overrides) if overrides else self.settings
-        plan = self._plan(settings, deps)
+        plan = self._plan(settings, deps, is_detached=is_detached)
         target = Target(session or "", run_id, check_decisions(decisions), recover)
         return Run(run_id, partial(open_resumed, plan, target), plan.asked.rule)
 

@@ -13,11 +13,20 @@ from headwater.store.base import Store
 BATCH_S = 0.1
 """Deltas wait at most about this long (seconds)."""
 
+LIVE_BATCH_S = 0.025
+SHARE = 4
+"""The least that they wait where readers read the log: so many times as long as the last append took, and at least
+this, so that a slow store is not asked for more than it can do."""
+
 
 class LogJournal:
-    """Buffers a root run's events and appends them in order, as the one writer `run`."""
+    """Buffers a root run's events and appends them in order, as the one writer `run`.
 
-    def __init__(self, log: Store, run_id: str, epoch: int) -> None:
+    `is_live`: it is the log that readers read (the run is detached), so deltas are there sooner. They are never shown
+    before that: what a reader has seen stays true whatever becomes of this process.
+    """
+
+    def __init__(self, log: Store, run_id: str, epoch: int, *, is_live: bool = False) -> None:
         self._log = log
         self._run_id = run_id
         self._epoch = epoch
@@ -26,6 +35,8 @@ class LogJournal:
         """What append `_wseq` writes; empty when nothing is on its way."""
         self._buffer: list[AgentEvent] = []
         self._since = 0.0
+        self._is_live = is_live
+        self._wait = LIVE_BATCH_S if is_live else BATCH_S
         self._boundary = False
         self._unwatch: Callable[[], None] | None = None
 
@@ -47,12 +58,12 @@ class LogJournal:
     def is_due(self) -> bool:
         if self._batch:
             return True
-        return bool(self._buffer) and (self._boundary or time.monotonic() - self._since >= BATCH_S)
+        return bool(self._buffer) and (self._boundary or time.monotonic() - self._since >= self._wait)
 
     def patience(self) -> float | None:
         if not self._buffer and not self._batch:
             return None
-        return max(0.0, self._since + BATCH_S - time.monotonic())
+        return max(0.0, self._since + self._wait - time.monotonic())
 
     async def flush(self) -> None:
         # A store may write what a cancelled caller asked for. So an append that was cut off is made again with the
@@ -63,8 +74,11 @@ class LogJournal:
                 self._boundary = False
             with store_errors(f"writing events of run {self._run_id!r}"):
                 self._batch = await lighten(self._log, self._run_id, self._batch)
+                began = time.monotonic()
                 await self._log.append(
                     self._run_id, self._batch, epoch=self._epoch, step="run", attempt=1, wseq=self._wseq
                 )
+            if self._is_live:
+                self._wait = min(BATCH_S, max(LIVE_BATCH_S, SHARE * (time.monotonic() - began)))
             self._wseq += 1
             self._batch = []

@@ -55,7 +55,7 @@ async def open_session(plan: RunPlan, session_id: str, run_id: str, opening: Ope
 async def open_journal(plan: RunPlan, run_id: str) -> LogJournal:
     """Begin to write a new run's log."""
     with store_errors(f"opening the log of run {run_id!r}"):
-        return LogJournal(plan.store, run_id, await plan.store.open_epoch(run_id))
+        return LogJournal(plan.store, run_id, await plan.store.open_epoch(run_id), is_live=plan.is_detached)
 
 
 def config_of(plan: RunPlan, origin: Origin, session: OpenSession | None, messages: Sequence[Message]) -> RunConfig:

@@ -264,5 +264,5 @@ async def _next_segment(plan: RunPlan, found: _Found, session: OpenSession | Non
         raise DecisionError(
             f"Somebody else went on with the run at the same moment. {error}", kind="running"
         ) from error
-    journal = LogJournal(plan.store, origin.run_id, epoch)
+    journal = LogJournal(plan.store, origin.run_id, epoch, is_live=plan.is_detached)
     return tree_driver(plan, origin, session, journal, found.record.messages, found.tree)
