@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from headwater.agents.base import Agent
 from headwater.serve import BackgroundServer, TokenAuth, create_app
@@ -50,13 +51,22 @@ class Gate(asyncio.Event):
 
 
 class Served:
-    """Agents behind the console, on a port of their own; made by the fixture `serve`."""
+    """Agents behind the console, on a port of their own, mounted `below` a path; made by the fixture `serve`."""
 
     def __init__(
-        self, agents: Agent[Any] | Sequence[Agent[Any]], *, token: str | None = TOKEN, **settings: Any
+        self,
+        agents: Agent[Any] | Sequence[Agent[Any]],
+        *,
+        token: str | None = TOKEN,
+        below: str = "",
+        **settings: Any,
     ) -> None:
         auth = None if token is None else TokenAuth(token)
-        self.app: Starlette = create_app(agents, page=console(), auth=auth, **settings)
+        app = create_app(agents, page=console(), auth=auth, **settings)
+        self.app: Starlette = app
+        if below:
+            self.app = Starlette(routes=[Mount(below, app=app)])
+            self.app.state.hub = app.state.hub
         self.token = token
         self._server = BackgroundServer(self.app)
         self.url = self._server.url

@@ -283,8 +283,7 @@ function facts(run) {
 /** @param {{run: Run, state: AppState, isFolded: boolean, fold: () => void}} props */
 function Head({ run, state, isFolded, fold }) {
   state.use(run);
-  const label = `${run.agent}: ${t(isFolded ? "team.wide" : "team.narrow")}`;
-  return html`<button type="button" class="lane-head" aria-expanded=${!isFolded} aria-label=${label} title=${label} onClick=${fold}>
+  return html`<button type="button" class="lane-head" aria-expanded=${!isFolded} title=${t(isFolded ? "team.wide" : "team.narrow")} onClick=${fold}>
     <${State} run=${run} />
     <span class="lane-name">${run.depth > 1 && html`<small>${run.path.slice(1, -1).join(" › ")} ›</small>`}${run.agent}</span>
     ${!isFolded && html`<span class="lane-facts">${facts(run)}</span>`}

@@ -80,7 +80,6 @@ function TimeRow({ id, row, scale, now, isHere, picked, ticks, pick }) {
   const time = row.bars.reduce((sum, one) => sum + (one.end || now) - one.start, 0);
   const label = row.kind === "rounds" ? t("time.rounds") : row.label;
   return html`<div class=${`time-row k-${row.kind}${isHere ? " here" : ""}`} id=${id} role="option" aria-selected=${isHere}
-    aria-label=${`${label}, ${row.kind === "rounds" || row.bars.length > 1 ? `${row.bars.length} × ` : ""}${seconds(time)}`}
     onClick=${() => pick(row.bars.length === 1 ? row.bars[0].of : row.of)}>
     <span class="time-label" style=${{ "--depth": row.depth }}>${label}</span>
     <span class="time-line" aria-hidden="true">
@@ -89,7 +88,7 @@ function TimeRow({ id, row, scale, now, isHere, picked, ticks, pick }) {
         style=${{ left: part(one.from), width: part(one.to - one.from) }}></i>`)}
       ${row.bars.map((bar, n) => html`<${BarView} key=${n} bar=${bar} row=${row} scale=${scale} now=${now} isPicked=${picked === bar.of} pick=${pick} />`)}
     </span>
-    <span class="time-note num" aria-hidden="true">${seconds(time)}</span>
+    <span class="time-note num">${row.bars.length > 1 && html`<span class="sr">${row.bars.length} × </span>`}${seconds(time)}</span>
   </div>`;
 }
 
@@ -185,7 +184,7 @@ function Context({ run }) {
     ? t("chart.contextOf", { n: tokens(last.tokens), part: `${Math.round((100 * last.tokens) / last.limit)} %`, limit: tokens(last.limit) })
     : t("chart.contextNow", { n: tokens(last.tokens) });
   return html`<section>
-    <h3>${t("chart.context")} <span class="muted">${summary} · ${t("chart.messages", { n: last.messages })}</span></h3>
+    <h2>${t("chart.context")} <span class="muted">${summary} · ${t("chart.messages", { n: last.messages })}</span></h2>
     <${Chart} label=${`${t("chart.estimate")}: ${summary}`} most=${most} count=${sizes.length}>
       ${(/** @type {number} */ width, /** @type {(n: number) => number} */ y) => {
         const wide = (width - LEFT) / sizes.length;
@@ -208,7 +207,7 @@ function Turns({ run }) {
   const most = Math.max(1, ...turns.map((one) => (one.usage ? one.usage.input + one.usage.output : 0)));
   const isTold = turns.some((one) => one.usage);
   return html`<section>
-    <h3>${t("chart.turns")}</h3>
+    <h2>${t("chart.turns")}</h2>
     ${!isTold && html`<p class="muted">${t("chart.noUsage")}</p>`}
     ${isTold && html`<${Chart} label=${t("chart.turns")} most=${most} count=${turns.length}>
       ${(/** @type {number} */ width, /** @type {(n: number) => number} */ y) => {
@@ -241,7 +240,7 @@ function Spent({ all, model }) {
     <td>${turns}</td><td>${tokens(usage.input)}</td><td class="muted">${tokens(usage.cached)}</td><td>${tokens(usage.output)}</td><td class="muted">${tokens(usage.reasoning)}</td>
     ${isPriced && html`<td>${cost === null ? "–" : money(cost)}</td>`}`;
   return html`<section>
-    <h3>${t("chart.spent")}</h3>
+    <h2>${t("chart.spent")}</h2>
     <div class="scroll" tabindex="0" role="region" aria-label=${t("chart.spent")}><table class="used num">
       <thead><tr>${["member", "count", "input", "cached", "output", "reasoning", ...(isPriced ? ["cost"] : [])].map((name) => html`<th key=${name} scope="col">${t(`chart.${name}`)}</th>`)}</tr></thead>
       <tbody>${rows.map(({ run, used }) => html`<tr key=${run.id}><th scope="row" style=${{ "--depth": run.depth }}>${run.agent}</th>${cells(used)}</tr>`)}</tbody>
@@ -407,8 +406,8 @@ export function Inspector({ state }) {
           }} />`
       : html`<p class="nothing">${t("raw.nothing")}</p>`}
     ${chosen && html`<section class="raw-one" aria-label=${t("raw.one", { n: chosen.seq })}>
-      <h3>${chosen.type} <span class="muted num">${chosen.seq}${chosen.duration ? ` · ${seconds(chosen.duration)}` : ""}</span>
-        <button type="button" class="quiet" aria-label=${t("app.close")} onClick=${() => setAt(-1)}><${Icon} name="x" /></button></h3>
+      <h2>${chosen.type} <span class="muted num">${chosen.seq}${chosen.duration ? ` · ${seconds(chosen.duration)}` : ""}</span>
+        <button type="button" class="quiet" aria-label=${t("app.close")} onClick=${() => setAt(-1)}><${Icon} name="x" /></button></h2>
       <pre class="raw" tabindex="0">${JSON.stringify(chosen, null, 2)}</pre>
     </section>`}
     <div class="raw-foot">

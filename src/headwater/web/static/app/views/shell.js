@@ -7,7 +7,7 @@ import { when } from "../format.js";
 import { html } from "../html.js";
 import { lang, speak, t } from "../i18n.js";
 import { Icon, Spinner } from "../icons.js";
-import { agents, current, panel, lanesMode, replayed, route, runs, sessions, sessionsNext, state, use } from "../state.js";
+import { agents, current, panel, lanesMode, picked, replayed, route, runs, sessions, sessionsNext, state, use } from "../state.js";
 import { store, stored } from "../stored.js";
 import { api } from "../stream.js";
 
@@ -109,7 +109,10 @@ function Badge() {
 function Switch({ name, icon }) {
   const isOn = panel.value === name;
   return html`<button type="button" class="quiet" aria-pressed=${isOn} aria-label=${t(`panel.${name}`)} title=${t(`panel.${name}`)}
-    onClick=${() => (panel.value = isOn ? "" : name)}><${Icon} name=${icon} /></button>`;
+    onClick=${() => {
+      if (!panel.value) picked.value = null; // what was picked before is nobody's filter
+      panel.value = isOn ? "" : name;
+    }}><${Icon} name=${icon} /></button>`;
 }
 
 /** @param {File} file */
