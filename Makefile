@@ -13,10 +13,10 @@ AXE := tests/e2e/node_modules
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
-.PHONY: help setup demo local test interop e2e check format schema bench lock clean
+.PHONY: help setup demo local test interop e2e screenshots check format schema bench lock clean
 
 help: ## list what there is
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.test .venv/.check ## make .venv and install the project with its tools (again only when pins change)
 
@@ -34,6 +34,9 @@ interop: .venv/.test ## drive the real clients of the protocols against the adap
 e2e: .venv/.e2e ## drive the console page in Chromium (needs chromium, node and npm)
 	@$(MAKE) --no-print-directory $(AXE)/.stamp
 	@$(BIN)/python -m pytest -m e2e tests/e2e $(ARGS)
+
+screenshots: .venv/.e2e ## take the pictures of docs/console.md anew
+	@$(BIN)/python scripts/screenshots
 
 check: .venv/.check ## lint, format, types and layers, without changing anything
 	@$(BIN)/ruff check .

@@ -37,11 +37,11 @@ class _Beat(asyncio.Event):
         return True
 
 
-def spoken(rest: Rest, text: str, seconds: float) -> list[Any]:
-    """Text in pieces of some words, evenly over a time."""
+def spoken(rest: Rest, text: str, seconds: float, kind: Callable[[str], Any] = say) -> list[Any]:
+    """Text, or another `kind`, in pieces of some words, evenly over a time."""
     words = text.split(" ")
     pieces = [" ".join(words[at : at + 4]) + (" " if at + 4 < len(words) else "") for at in range(0, len(words), 4)]
-    return [item for piece in pieces for item in (wait(_Beat(rest, seconds / len(pieces))), say(piece))]
+    return [item for piece in pieces for item in (wait(_Beat(rest, seconds / len(pieces))), kind(piece))]
 
 
 ADVICE = """\
@@ -93,7 +93,7 @@ def concierge(rest: Rest = at_once) -> hw.ReActAgent[None]:
         [
             [
                 wait(_Beat(rest, 0.5)),
-                think(thoughts, cut=24),
+                *spoken(rest, thoughts, 1.3, think),
                 *spoken(rest, "I compare the train with the flight, and look at the weather.", 0.4),
                 call("trains", {"origin": "Oslo", "destination": "Bergen", "before": "14:00"}, cut=12),
                 call("flights", {"origin": "OSL", "destination": "BGO", "day": "2026-12-03"}, cut=12),
@@ -205,7 +205,7 @@ def newsroom(rest: Rest = at_once) -> TeamAgent:
         model=ScriptedModel(
             [
                 [
-                    think("Plants that run, not announcements."),
+                    *spoken(rest, "Plants that run, not announcements.", 0.3, think),
                     *spoken(rest, "I look for plants that are on the grid.", 0.5),
                     call("archive", {"query": "sodium-ion grid storage commissioned"}),
                     usage(812, 44),
@@ -213,7 +213,7 @@ def newsroom(rest: Rest = at_once) -> TeamAgent:
                 [
                     *spoken(
                         rest,
-                        "**Two plants of 100 MWh** are on the grid, both in China; the first has run for 18 months. "
+                        "Two plants of 100 MWh are on the grid, both in China; the first has run for 18 months. "
                         "In Europe there is one pilot of 10 MWh near Tromsø, cold-weather tests until March.",
                         1.4,
                     ),
@@ -237,7 +237,7 @@ def newsroom(rest: Rest = at_once) -> TeamAgent:
                 [
                     *spoken(
                         rest,
-                        "Cells fell from $92 to **$61 a kWh** in two years. At 7,000 cycles a stored kWh costs about "
+                        "Cells fell from $92 to $61 a kWh in two years. At 7,000 cycles a stored kWh costs about "
                         "1.1 cents, level with lithium iron phosphate; below freezing sodium wins.",
                         1.7,
                     ),
