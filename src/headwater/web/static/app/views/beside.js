@@ -203,7 +203,7 @@ export function Rows({ count, height, row, follow = false, at = -1, role, label,
   const last = Math.min(count, Math.ceil((top + (seen || 400)) / height) + 8);
   const drawn = [];
   for (let n = first; n < last; n += 1) drawn.push(row(n));
-  return html`<div class=${`rows ${more}`} ref=${ref} role=${role} aria-label=${label} tabindex="0" aria-activedescendant=${active}
+  return html`<div class=${`rows ${more}`} ref=${ref} role=${role} aria-label=${label} tabindex="0" aria-activedescendant=${at >= first && at < last ? active : undefined}
     onKeyDown=${onKeyDown} onScroll=${(/** @type {any} */ event) => {
       const element = event.currentTarget;
       isAtEnd.current = element.scrollHeight - element.clientHeight - element.scrollTop < height * 2;
