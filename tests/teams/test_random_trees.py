@@ -160,6 +160,7 @@ class Life:
 
 @settings(max_examples=60, deadline=None)
 @example(1066)  # dies between the end of a node and the result of the call that asked for it
+@example(961847958)  # dies when a member goes on, before what waits inside its call is opened again
 @given(st.integers(0, 2**32))
 def test_random_trees_keep_the_laws(seed: int) -> None:
     async def main() -> None:

@@ -175,6 +175,7 @@ class RunRecord:
                 self.starts[call_id] = event
                 self.running.add(call_id)
                 self.ends.pop(call_id, None)
+                self.waiting.apply(event)
             case ToolCallEndEvent(call_id=call_id):
                 self._note_stop(event.error if not event.executed else None)
                 self.running.discard(call_id)

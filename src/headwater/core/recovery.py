@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from headwater.core.outbox import Outbox
 from headwater.core.record import CLOSED_BY
 from headwater.core.texts import not_run, outcome_unknown
@@ -21,6 +23,7 @@ from headwater.events import (
     ToolCallStartEvent,
     ToolStatus,
 )
+from headwater.messages import ToolCallPart
 from headwater.tools.tool import Tool
 
 DIED = "the process that ran it died"
@@ -43,13 +46,19 @@ def close_segment(out: Outbox, tools: Mapping[str, Tool[..., Any]], *, runs_memb
         out.emit(ReasonDiscardEvent(*out.head(), record.attempt, error.message, error))
     if record.acting is not None:
         for call_id in record.acting:
-            if call_id not in record.ends and call_id not in record.starts:
-                part = record.calls[call_id]
-                out.emit(ToolCallStartEvent(*out.head(), call_id, part.name, part.args))
-                head = (*out.head(), call_id, part.name)
-                out.emit(ToolCallEndEvent(*head, ToolStatus.SUSPENDED, not_run(DIED), 1, False))
+            if call_id not in record.ends and call_id not in record.waiting.parked:
+                _close_unopened(out, record.calls[call_id])
         ended = tuple(call_id for call_id in record.acting if call_id in record.ends)
         out.emit(ActionEndEvent(*out.head(), ended))
+
+
+def _close_unopened(out: Outbox, part: ToolCallPart) -> None:
+    """Close a call that the open action has not come to; what waits inside it since an earlier segment still does."""
+    attempt = out.record.attempts.get(part.call_id, 0) + 1
+    inside = out.record.waiting.inside.get(part.call_id, ())
+    out.emit(ToolCallStartEvent(*out.head(), part.call_id, part.name, part.args, attempt))
+    end = ToolCallEndEvent(*out.head(), part.call_id, part.name, ToolStatus.SUSPENDED, not_run(DIED), attempt, False)
+    out.emit(msgspec.structs.replace(end, pending=inside))
 
 
 def _close_call(out: Outbox, start: ToolCallStartEvent, tool: Tool[..., Any] | None, *, repeats: bool) -> None:

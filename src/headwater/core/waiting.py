@@ -19,6 +19,7 @@ from headwater.events import (
     Question,
     RunStartEvent,
     ToolCallEndEvent,
+    ToolCallStartEvent,
     ToolStatus,
 )
 from headwater.tools.asking import Answer
@@ -37,7 +38,8 @@ class Waiting:
         self.questions: dict[str, Question] = {}
         """The last question of each call, decided or not."""
         self.answers: dict[str, tuple[Answer, ...]] = {}
-        self._inside: dict[str, tuple[HITLTask, ...]] = {}
+        self.inside: dict[str, tuple[HITLTask, ...]] = {}
+        """What waits inside calls, until they are opened again."""
         self._asked: set[str] = set()
 
     def apply(self, event: AgentEvent) -> None:
@@ -46,16 +48,18 @@ class Waiting:
             case RunStartEvent():
                 self._asked = set()
                 self.parked = {name: question for name, question in self.parked.items() if question is not None}
-                self._inside = {}
             case ActionStartEvent(calls=calls):
                 for part in calls:
-                    self.forget(part.call_id)
+                    self.parked.pop(part.call_id, None)
+            case ToolCallStartEvent(call_id=call_id):
+                # Not before: if the process dies until then, what waits inside still waits.
+                self.inside.pop(call_id, None)
             case ToolCallEndEvent(call_id=call_id, status=ToolStatus.SUSPENDED, question=question, pending=pending):
                 self.parked[call_id] = question
                 if question is not None:
                     self.questions[call_id] = question
                 if pending:
-                    self._inside[call_id] = pending
+                    self.inside[call_id] = pending
             case HITLPendingEvent(tasks=tasks):
                 self.pending = {task.call_id: task for task in tasks}
                 self._asked = set(self.pending)
@@ -72,12 +76,12 @@ class Waiting:
     @property
     def is_cut_off(self) -> bool:
         """Whether a call is parked that waits for nobody: the death of its process cut it off."""
-        return any(question is None and name not in self._inside for name, question in self.parked.items())
+        return any(question is None and name not in self.inside for name, question in self.parked.items())
 
     def forget(self, call_id: str) -> None:
         """The call does not wait any more, or what it waited for is void."""
         self.parked.pop(call_id, None)
-        self._inside.pop(call_id, None)
+        self.inside.pop(call_id, None)
 
     def for_person(self, call_ids: Iterable[str]) -> list[str]:
         """Those calls that this run has to ask a person about, out of those that cannot run."""
@@ -90,4 +94,4 @@ class Waiting:
     @property
     def tasks(self) -> tuple[HITLTask, ...]:
         """All that waits for a person: the run's own tasks, then those inside its calls."""
-        return (*self.pending.values(), *(task for tasks in self._inside.values() for task in tasks))
+        return (*self.pending.values(), *(task for tasks in self.inside.values() for task in tasks))
