@@ -91,7 +91,9 @@ class Life:
         self.judge(log, end)
         return log
 
-    async def go_on(self, run_id: str, end: hw.RunEndEvent) -> tuple[hw.RunEndEvent, list[hw.AgentEvent]]:
+    async def go_on(
+        self, run_id: str, end: hw.RunEndEvent, *, has_session: bool = True
+    ) -> tuple[hw.RunEndEvent, list[hw.AgentEvent]]:
         """Decide about what waits, some of it at a time, until nothing does."""
         rng, told = self.rng, list[hw.AgentEvent]()
         for _ in range(20):
@@ -100,7 +102,7 @@ class Life:
             check_events(await self.store.read(run_id))
             waiting = end.response.pending
             assert waiting
-            if self.session and rng.random() < 0.1:
+            if self.session and has_session and rng.random() < 0.1:
                 # A new prompt dismisses what waits, anywhere in the tree.
                 await read(self.agent().stream("Find law.", session=self.session), rng, 0)
                 last = (await self.store.read(run_id))[-1]
@@ -126,10 +128,12 @@ class Life:
             if cut[-1].outcome is not hw.Outcome.SUSPENDED:
                 return
             end: hw.RunEndEvent = cut[-1]
+            has_session = False  # what waits had been stored before this; only the log is copied here
         else:
+            has_session = True
             resumed = self.agent().resume_stream([], run_id=run_id, recover=True)
             end, _ = await read(resumed, self.rng, 0)
-        end, _ = await self.go_on(run_id, end)
+        end, _ = await self.go_on(run_id, end, has_session=has_session)
         self.judge(await self.store.read(run_id), end)
 
     def judge(self, log: list[hw.AgentEvent], end: hw.RunEndEvent) -> None:
@@ -161,6 +165,8 @@ class Life:
 @settings(max_examples=60, deadline=None)
 @example(1066)  # dies between the end of a node and the result of the call that asked for it
 @example(961847958)  # dies when a member goes on, before what waits inside its call is opened again
+@example(2287504532)  # dies after a team inside has come to its limit while a member of it waited
+@example(770175221)  # dies when of two members that a supervisor gave work to one has begun
 @given(st.integers(0, 2**32))
 def test_random_trees_keep_the_laws(seed: int) -> None:
     async def main() -> None:

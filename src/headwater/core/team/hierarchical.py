@@ -108,8 +108,10 @@ class Hierarchical(msgspec.Struct, frozen=True):
             return self._cut_short(turn, chosen, state)
         before = self._count_delegated(state.turns[:-1], state)
         work = [choice for choice in chosen if isinstance(choice, Delegated)]
-        if len(state.done) + len(state.running) < before + len(work):
-            return (*_close(turn, chosen, _TOO_EARLY), self._start(work, state))
+        # Some may have been given out already, by a process that died at it.
+        left = work[max(0, len(state.done) + len(state.running) - before) :]
+        if left:
+            return (*_close(turn, chosen, _TOO_EARLY), self._start(left, state))
         if state.running:
             return Wait()
         if work:

@@ -97,12 +97,10 @@ class Nodes:
         return any(not run.waiting.tasks for run in innermost) or any(run.waiting.is_cut_off for run in inside.values())
 
     def _inside(self, node: Node) -> dict[str, RunRecord]:
-        """The suspended runs of a node."""
-        return {
-            run_id: run
-            for run_id, run in self._past.items()
-            if f"{run_id}-".startswith(f"{node.run_id}-") and run.outcome is Outcome.SUSPENDED
-        }
+        """The suspended runs of a node; none of those that wait inside a run that is over, for which nobody asks."""
+        runs = {one: run for one, run in self._past.items() if f"{one}-".startswith(f"{node.run_id}-")}
+        over = tuple(f"{one}-" for one, run in runs.items() if run.outcome not in (None, Outcome.SUSPENDED))
+        return {one: run for one, run in runs.items() if run.outcome is Outcome.SUSPENDED and not one.startswith(over)}
 
     def dismiss(self, node: Node, signal: Dismiss) -> None:
         """Have a run that was suspended be given up."""

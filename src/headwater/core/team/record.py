@@ -300,8 +300,17 @@ class Tree:
     @property
     def pending(self) -> dict[str, HITLTask]:
         """What waits for a person anywhere in the tree, by call id."""
-        waiting = [run.pending for run in self.runs.values() if run.outcome in (None, Outcome.SUSPENDED)]
+        waiting = [run.pending for run_id, run in self.runs.items() if not self._is_over(run_id)]
         return {call_id: task for tasks in waiting for call_id, task in tasks.items()}
+
+    def _is_over(self, run_id: str) -> bool:
+        """Whether the run, or one that it is inside of, has ended for good."""
+        while run_id:
+            run = self.runs.get(run_id)
+            if run is not None and run.outcome not in (None, Outcome.SUSPENDED):
+                return True
+            run_id = self.parents.get(run_id, "")
+        return False
 
     def inside(self, run_id: str) -> dict[str, RunRecord]:
         """The records of the runs inside this one, and inside those."""
