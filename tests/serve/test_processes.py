@@ -174,6 +174,24 @@ def test_the_command_serves_behind_a_token_and_ends_at_once_with_open_streams(tm
     assert (tmp_path / "runs.db").exists()
 
 
+def test_the_command_speaks_the_protocols_that_it_is_told_to_and_says_where(tmp_path: Path) -> None:
+    spoken = [word for name in ("openai", "agui", "vercel", "a2a") for word in ("--speak", name)]
+    with Command(tmp_path, "made.py:both", "--store", "runs.db", "--no-auth", *spoken) as served:
+
+        async def main(client: aiohttp.ClientSession) -> None:
+            async with client.get(f"{served.url}/v1/models") as answer:
+                assert [model["id"] for model in (await answer.json())["data"]] == ["teller", "other"]
+            async with client.get(f"{served.url}/a2a/teller/.well-known/agent-card.json") as answer:
+                assert (await answer.json())["name"] == "teller"
+            for path in ("/agui/teller", "/vercel/v6/teller"):
+                async with client.post(f"{served.url}{path}", json={}) as answer:
+                    assert answer.status == 422  # it is there, and wants more than nothing
+            for address in ("/v1", "/agui/teller", "/vercel/v6/teller", "/a2a/teller"):
+                assert f"{served.url}{address}\n" in served.said
+
+        talk(main)
+
+
 @pytest.mark.parametrize("agent", ["naps", "blocks"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_command_in_five_seconds_with_streams_open_and_tools_at_work(

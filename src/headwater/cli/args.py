@@ -34,6 +34,10 @@ A model is provider:name, a name alone where OPENAI_BASE_URL is set, or local.
 """
 
 
+PROTOCOLS = ("agui", "vercel", "openai", "a2a")
+"""What `serve` speaks besides its own API: each is a package of `headwater.serve` and a function in it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What the command line says; each command reads its own fields."""
@@ -69,6 +73,7 @@ class Options:
     token: str | None = None
     no_auth: bool = False
     allowed_hosts: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
     debug: bool = False
     speed: float | None = None
     instant: bool = False
@@ -120,7 +125,7 @@ def parse(argv: list[str] | None) -> Options:
     if fields.get("command") is None:
         print(TOP, end="")
         raise SystemExit(exits.USAGE)
-    for name in ("tools", "agents", "allowed_hosts"):
+    for name in ("tools", "agents", "allowed_hosts", "protocols"):
         fields[name] = tuple(fields.get(name, ()))
     return Options(**fields)
 
@@ -177,6 +182,15 @@ def build_parser() -> argparse.ArgumentParser:
         help="a name by which the server may be addressed, besides loopback; may be repeated",
     )
     serve.add_argument("--store", metavar="PATH", help="the SQLite file for runs and sessions (default: the agents')")
+    serve.add_argument(
+        "--speak",
+        dest="protocols",
+        metavar="PROTOCOL",
+        choices=PROTOCOLS,
+        action="append",
+        default=[],
+        help="also agui, vercel, openai or a2a, besides the API of its own; may be repeated",
+    )
     serve.add_argument("--no-page", dest="page", action="store_false", help="the API only, without the console page")
     serve.add_argument("--no-open", dest="open", action="store_false", help="do not open the page in a browser")
     serve.add_argument("--debug", action="store_true", help="show clients details of errors")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, cast
 
@@ -18,6 +19,8 @@ from headwater.cli.terminal import Terminal, error_terminal
 from headwater.errors import UsageError
 
 TOKEN = "HEADWATER_TOKEN"
+_ADDRESSES = {"agui": "/agui/{agent}", "vercel": "/vercel/v6/{agent}", "openai": "/v1", "a2a": "/a2a/{agent}"}
+"""Where a client of each protocol is pointed at."""
 
 
 def main(options: Options) -> int:
@@ -38,11 +41,19 @@ def main(options: Options) -> int:
     auth: Authorize = open_to_all if token is None else TokenAuth(token)
     hosts = tuple(dict.fromkeys((*LOOPBACK, *(host.lower() for host in options.allowed_hosts))))
     page = console() if options.page else None
-    app = create_app(agents, store=options.store, auth=auth, allowed_hosts=hosts, debug=options.debug, page=page)
+    app = create_app(
+        agents,
+        store=options.store,
+        auth=auth,
+        adapters=[getattr(importlib.import_module(f"headwater.serve.{name}"), name)() for name in options.protocols],
+        allowed_hosts=hosts,
+        debug=options.debug,
+        page=page,
+    )
     listener = bind(options.host, options.port)
     err = error_terminal()
     url = _url(options.host, listener.getsockname()[1], token)
-    _announce(err, agents, url, token, is_local=is_local)
+    _announce(err, agents, options.protocols, url, token, is_local=is_local)
     wanted = wants_browser(is_open=options.page and options.open, is_terminal=err.is_terminal)
     server = make_server(app)
     try:
@@ -80,9 +91,14 @@ def _url(host: str, port: int, token: str | None) -> str:
     return f"http://{shown}:{port}/{'' if token is None else f'#token={token}'}"
 
 
-def _announce(err: Terminal, agents: list[Agent[Any]], url: str, token: str | None, *, is_local: bool) -> None:
+def _announce(
+    err: Terminal, agents: list[Agent[Any]], protocols: Sequence[str], url: str, token: str | None, *, is_local: bool
+) -> None:
     err.line(f"serving {', '.join(agent.name for agent in agents)}")
     err.line(url)
+    base, name = url.partition("/#")[0].rstrip("/"), agents[0].name
+    for protocol in dict.fromkeys(protocols):
+        err.line(f"  {protocol}: {base}{_ADDRESSES[protocol].format(agent=name)}", "dim")
     if token is None:
         reach = "on this machine" if is_local else "that reaches this address"
         err.line(f"without a token: every program {reach} can use the agents and their tools", "yellow")
