@@ -90,6 +90,10 @@ endless = ReActAgent(model=ScriptedModel([[call("weather", {"city": "X"})], "No 
 spent = ReActAgent(model=ScriptedModel([[call("weather", {"city": "X"})]]), tools=both, budget=Budget(rounds=1))
 broken = ReActAgent(model=ScriptedModel([["It is ", "rain", fail(model_error("stream_truncated", "cut off"))]]))
 hanging = ReActAgent(model=ScriptedModel([[say("One moment."), call("hang")]]), tools=[hang])
+crashing = ReActAgent(
+    model=ScriptedModel([lambda r: [call("hang")] if r.messages[-1].text == "hi" else r.messages[-1].text] * 9),
+    tools=[hang],
+)
 again = ReActAgent(
     model=ScriptedModel([
         ["Wrong start", fail(model_error("connection_error", "gone", retryable=True))],

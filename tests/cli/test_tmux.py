@@ -68,7 +68,7 @@ def count(lines: list[str], text: str) -> int:
 def is_asked(screen: list[str]) -> bool:
     """Whether a chat waits for its user."""
     lines = [line for line in screen if line]
-    return lines[-1].startswith("gated ") and lines[-2] == "❯"
+    return len(lines) > 1 and lines[-1].startswith("gated ") and lines[-2] == "❯"
 
 
 def test_a_long_stream_stands_in_the_scrollback_once_and_shows_while_it_comes(folder: Path) -> None:
@@ -156,6 +156,21 @@ def test_an_interrupt_while_the_run_is_being_stopped_quits_and_restores_the_term
         tmux.until(lambda screen: not any("Ctrl-C" in line for line in screen))
         (folder / "wake").touch()
         assert tmux.status() == 130
+        assert tmux.has_cursor
+        assert {"icanon", "echo", "isig"} <= tmux.settings
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the process in /proc")
+@pytest.mark.parametrize("begins", [False, True])
+def test_a_command_that_is_terminated_gives_the_terminal_back(folder: Path, begins: bool) -> None:
+    with Tmux(folder, "chat", "made:story") as tmux:
+        tmux.until(is_asked)
+        if begins:
+            tmux.keys("hi", "Enter")
+            tmux.until("First *words*")
+        tmux.terminate()
+        assert tmux.status() == 143
+        assert count(tmux.screen, "cancelled: kept 13 characters") == begins
         assert tmux.has_cursor
         assert {"icanon", "echo", "isig"} <= tmux.settings
 

@@ -15,6 +15,7 @@ from headwater.serve.security import TokenAuth
 from headwater.testing import ScriptedModel, call
 from tests.cli.conftest import Cli
 from tests.cli.test_deciding import ASKED, terminal
+from tests.cli.test_process import read_until, start
 
 TOKEN = "t" * 24
 STORE = ("--store", "runs.db")
@@ -110,6 +111,20 @@ def test_a_run_that_waits_is_decided_in_another_process_with_its_agent(cli: Cli)
         assert typist.status() == 0
     assert "removed x" in typist.seen.rpartition(ASKED)[2]
     assert "removed x" in cli("sessions", "s", *STORE).out
+
+
+def test_a_run_whose_process_died_is_told_to_be_so_and_goes_on_where_that_is_asked_for(cli: Cli) -> None:
+    process = start("run", "hi", "--agent", "made:crashing", "--session", "s", "--format", "jsonl", *STORE)
+    read_until(process, b'"tool.start"')
+    process.kill()
+    process.communicate()
+    ran = cli("attach", "s", *STORE)
+    assert ran.status == 1
+    assert ran.out.startswith("❯ hi")
+    assert "its process is gone; --recover goes on with it" in ran.err
+    ran = cli("attach", "s", *STORE, "--agent", "made:crashing", "--recover")
+    assert (ran.status, ran.err) == (0, "")
+    assert "It is not known what became of this call" in ran.out
 
 
 @pytest.mark.parametrize("agent", [(), ("--agent", "made:careful")])

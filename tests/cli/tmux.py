@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -147,6 +148,12 @@ class Tmux:
             assert time.monotonic() < give_up, "it does not end:\n" + "\n".join(self.screen)
             time.sleep(0.03)
         return int(found)
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the command itself."""
+        shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
+        (child,) = Path(f"/proc/{shell}/task/{shell}/children").read_text().split()
+        os.kill(int(child), signal.SIGTERM)
 
     @property
     def settings(self) -> set[str]:

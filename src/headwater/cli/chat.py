@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-import time
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -27,9 +26,6 @@ from headwater.cli.terminal import Terminal, error_terminal, output_terminal
 from headwater.cli.words import size_of
 from headwater.core.decisions import Decision
 from headwater.errors import UsageError
-
-_SOON = 1.0
-"""Seconds after an interrupt in which another one leaves."""
 
 
 def main(options: Options) -> int:
@@ -62,7 +58,8 @@ class _Chat:
             out, lambda: history_file(data_folder()), COMMANDS, lambda: self._standing
         )
         self._tokens = 0
-        self._interrupted = 0.0
+        self._interrupted = False
+        """Whether the last thing the user did was to press Ctrl-C: another one leaves."""
 
     def loop(self) -> int:
         """Ask and answer until the user leaves."""
@@ -79,13 +76,13 @@ class _Chat:
                 if self._interrupted:
                     self._out.line()
                     return exits.INTERRUPTED
-                self._interrupted = time.monotonic()
+                self._interrupted = True
                 self._out.line("Ctrl-C again, Ctrl-D or /quit leaves.", "dim")
                 continue
             if line and sys.stdin.isatty() and self._out.is_terminal:
                 self._out.line()
             if is_command(line):
-                self._interrupted = 0.0
+                self._interrupted = False
                 prompt = command_of(line).act(self._talk, line.partition(" ")[2].strip())
                 if self._talk.is_over:
                     return status
@@ -93,10 +90,13 @@ class _Chat:
                     continue
                 line = prompt
             if line:
-                self._interrupted = 0.0
-                status = exits.FAILED if self._answer(line) == exits.FAILED else status
+                self._interrupted = False
+                played = self._answer(line)
+                if played.signal is signal.SIGTERM:
+                    return exits.TERMINATED
+                status = exits.FAILED if played.status == exits.FAILED else status
 
-    def _answer(self, prompt: str) -> int:
+    def _answer(self, prompt: str) -> Played:
         """Show the answer, and say how it ended."""
         talk, options = self._talk, self._options
         session, overrides = talk.session_id, talk.overrides
@@ -116,8 +116,8 @@ class _Chat:
         if played.end is not None:
             self._tokens += played.end.usage.total_tokens
         if played.signal is not None:
-            self._interrupted = time.monotonic()
-        return played.status
+            self._interrupted = True
+        return played
 
     @property
     def _standing(self) -> str:
