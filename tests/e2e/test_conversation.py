@@ -335,6 +335,38 @@ def test_escape_stops(serve: Serve, visit: Visit) -> None:
     expect(page.locator(".note")).to_contain_text("Stopped")
 
 
+def test_a_run_that_waits_can_be_stopped_too(serve: Serve, visit: Visit) -> None:
+    model = ScriptedModel([[call("transfer", {"to": "ada", "amount": 1})]])
+    page = visit(serve(hw.ReActAgent("bank", model=model, tools=[transfer])))
+    ask(page, "Pay")
+    expect(page.locator(".approval")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".note")).to_contain_text("Stopped")
+    expect(page.locator(".approval")).to_have_count(0)
+    expect(page.get_by_role("group", name="transfer: cancelled")).to_be_visible()
+
+
+def test_a_run_that_cannot_be_drawn_takes_nothing_else_along(serve: Serve, visit: Visit) -> None:
+    page = visit(serve(hw.SimpleAgent("teller", model=ScriptedModel(["One.", "Two."]))))
+    origin = {"run_id": "r", "root_run_id": "r", "agent": "a", "agent_kind": "simple", "path": ["a"]}
+    strange = {
+        "v": 1,
+        "seq": 1,
+        "ts": 0,
+        "round": 0,
+        "origin": origin,
+        "type": "run.start",
+        "input": [{"role": "user"}],
+    }
+    body = f"retry: 60000\n\ndata: {json.dumps(strange)}\n\n"
+    page.route("**/events?after=0", lambda route: route.fulfill(body=body, content_type="text/event-stream"), times=1)
+    ask(page, "One")
+    expect(page.locator(".run, .problem").first).to_contain_text("TypeError")
+    page.get_by_role("link", name="teller").click()
+    ask(page, "Two")
+    expect(page.locator(".text.final")).to_have_text("Two.")
+
+
 def test_two_tabs_show_one_conversation(serve: Serve, visit: Visit) -> None:
     gate = Gate()
     model = ScriptedModel(

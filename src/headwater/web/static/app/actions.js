@@ -142,6 +142,7 @@ export async function openSession(session, agent = "", run = "") {
 /** The page's address has changed by going back or forward. */
 async function followAddress() {
   leave();
+  replayed.value = null;
   runs.value = [];
   older.value = [];
   route.value = readAddress();

@@ -5,7 +5,7 @@ import { render } from "../vendor/preact.js";
 import { effect, signal } from "../vendor/signals-core.js";
 import "../vendor/signals.js";
 import { active, begin, complain, needsToken, stop } from "./actions.js";
-import { html } from "./html.js";
+import { Safe, html } from "./html.js";
 import { lang, t } from "./i18n.js";
 import { Icon } from "./icons.js";
 import { current, lanesMode, panel, replayed, route, sessions, state } from "./state.js";
@@ -21,7 +21,7 @@ function Lazy({ load, name }) {
   useEffect(() => {
     load().then((module) => setView(() => module[name]), complain);
   }, []);
-  return View && html`<${View} state=${state} />`;
+  return View && html`<${Safe}><${View} state=${state} /></${Safe}>`;
 }
 
 /** @type {Record<string, string>} */
@@ -62,7 +62,7 @@ function App() {
         ${replayed.value && html`<section class="replay-slot"><${Lazy} key="replay" load=${beside} name="Replay" /></section>`}
         ${areLanesOn && html`<section class="lanes-slot" aria-label=${t("panel.lanes")}><${Lazy} key="team" load=${beside} name="Team" /></section>`}
         <${Transcript} empty=${isReady.value && html`<${Empty} />`} />
-        <${Dock} />
+        <${Safe}><${Dock} /></${Safe}>
       </main>
       <${Panel} />
     </div>
@@ -80,6 +80,7 @@ async function start() {
   }
 }
 
+addEventListener("hashchange", () => location.hash.includes("token=") && start());
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.defaultPrevented || event.isComposing) return;
   if (isMenuOpen.value) {

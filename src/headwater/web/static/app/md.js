@@ -69,9 +69,10 @@ function block(text, language) {
     target.textContent = t("copy.done");
     setTimeout(() => (target.textContent = t("copy.copy")), 1500);
   };
+  const canCopy = !!globalThis.navigator?.clipboard; // not on plain HTTP of another host
   return [
     "div", { class: "code" },
-    ["div", { class: "code-bar" }, ["span", {}, language], ["button", { type: "button", class: "quiet", onclick: copy }, t("copy.copy")]],
+    ["div", { class: "code-bar" }, ["span", {}, language], ...(canCopy ? [["button", { type: "button", class: "quiet", onclick: copy }, t("copy.copy")]] : [])],
     ["pre", { tabindex: 0 }, ["code", {}, text]],
   ];
 }

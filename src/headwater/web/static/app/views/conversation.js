@@ -1,15 +1,15 @@
 // The conversation: each root run with what was asked, what the model thinks, says and calls, and how it ended.
 
-import { useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
+import { useEffect, useLayoutEffect, useRef, useState } from "../../vendor/hooks.js";
 import { signal } from "../../vendor/signals-core.js";
 import { select, showOlder } from "../actions.js";
 import { seconds, tokens } from "../format.js";
-import { html } from "../html.js";
+import { Safe, html } from "../html.js";
 import { t } from "../i18n.js";
 import { isBusyIn } from "../idle.js";
 import { Icon, Spinner } from "../icons.js";
 import { phase, totalUsage } from "../reducer.js";
-import { lanesMode, older, panel, picked, replayed, runs, use } from "../state.js";
+import { lanesMode, older, panel, picked, replayed, route, runs, use } from "../state.js";
 import { Media, Value } from "../value.js";
 import { CallCard } from "./call.js";
 import { Prose } from "./prose.js";
@@ -32,6 +32,8 @@ export function toNewest() {
 /** @param {{empty: any}} props */
 export function Transcript({ empty }) {
   const frame = useRef(/** @type {HTMLElement|null} */ (null));
+  const { session } = route.value;
+  useEffect(toNewest, [session]);
   const list = replayed.value ? [replayed.value] : runs.value;
   useLayoutEffect(() => {
     const element = /** @type {HTMLElement} */ (frame.current);
@@ -57,7 +59,7 @@ export function Transcript({ empty }) {
   return html`<div class="transcript" ref=${frame} tabindex="0" role="log" aria-live="off" aria-label=${t("chat.transcript")}>
     <div class="column">
       ${older.value.length > 0 && html`<button type="button" class="quiet centred" onClick=${showOlder}>${t("app.more")}</button>`}
-      ${list.length ? list.map((one) => html`<${RootRun} key=${one.id} shown=${one} />`) : empty}
+      ${list.length ? list.map((one) => html`<${Safe} key=${one.id}><${RootRun} shown=${one} /></${Safe}>`) : empty}
     </div>
   </div>`;
 }

@@ -61,6 +61,7 @@ export function WaitingBar({ shown }) {
     <span class="grow">${t("hitl.waits", { n: waiting.length })}</span>
     ${calls.length > 1 && html`<button type="button" class="quiet" disabled=${isSent} onClick=${all}>${t("hitl.approveAll")}</button>`}
     <button type="button" class="quiet" onClick=${show}>${t("hitl.show")}</button>
+    <button type="button" class="quiet" disabled=${shown.isStopping.value} onClick=${() => stop(shown)}>${t("compose.stop")}</button>
   </section>`;
 }
 
