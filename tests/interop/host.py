@@ -132,4 +132,6 @@ def play(route: Route, incoming: Incoming, events: Sequence[AgentEvent]) -> list
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
+    """Starlette's form of a path: `{name}` is a part of it, `{name:path}` may have slashes."""
+    names = re.sub(r"\{(\w+):path\}", r"(?P<\1>.+)", path)
+    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", names))
