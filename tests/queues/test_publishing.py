@@ -10,9 +10,11 @@ import pytest
 
 import headwater as hw
 from headwater.agents import attached
+from headwater.client import Client
 from headwater.errors import Compacted, QueueError, UnknownRun, UsageError
 from headwater.events import AgentEvent, encode_event
 from headwater.queues import Entry, Retries, publish
+from headwater.serve import BackgroundServer, create_app
 from headwater.store import MemoryStore, Retention
 from headwater.testing import ScriptedModel, call, check_events, fail, say, wait
 from tests.queues.conftest import OpenQueue
@@ -273,6 +275,23 @@ def test_a_run_that_nobody_knows_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
             await publish(nowhere, queue=MemoryQueue())
 
     run(main())
+
+
+def test_a_run_of_a_server_is_published_as_its_client_reads_it() -> None:
+    async def main(url: str) -> None:
+        queue = MemoryQueue()
+        async with Client(url) as client:
+            run_id = (await client.start("met", "Weather?")).run_id
+            given_up = asyncio.create_task(publish(client.events(run_id), queue=queue))
+            await asyncio.sleep(0)
+            given_up.cancel()
+            await asyncio.wait([given_up])
+            await publish(client.events(run_id), queue=queue)
+            events = [event async for event in client.events(run_id)]
+        assert [entry.data for entry in queue.entries[run_id]] == [encode_event(event) for event in events]
+
+    with BackgroundServer(create_app(meteorologist())) as server:
+        run(main(server.url))
 
 
 def test_a_slow_queue_holds_a_run_that_is_driven_back() -> None:

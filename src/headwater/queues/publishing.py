@@ -34,6 +34,12 @@ class Source(Protocol):
         ...
 
 
+class Reader(Source, Protocol):
+    """One that may be left."""
+
+    async def aclose(self) -> None: ...
+
+
 @runtime_checkable
 class LoggedSource(Source, Protocol):
     """A run that is read from its log, or from a server: `agent.attach(...)`, `client.events(...)`."""
@@ -41,7 +47,7 @@ class LoggedSource(Source, Protocol):
     @property
     def after(self) -> int: ...
 
-    def reader(self, after: int) -> Source:
+    def reader(self, after: int) -> Reader:
         """Another reader, of what comes after a number."""
         ...
 
@@ -89,6 +95,7 @@ async def publish(
     try:
         return await publisher.publish()
     finally:
+        await publisher.leave()
         if owned:
             await own.aclose()
 
@@ -97,6 +104,7 @@ class _Publisher:
     def __init__(self, run: Source, queue: Queue, retries: Retries) -> None:
         self._run = run
         self._source = run
+        self._reader: Reader | None = None
         self._queue = queue
         self._retries = retries
         self._run_id = run.run_id
@@ -112,7 +120,7 @@ class _Publisher:
         run = self._run
         self._at = await self._retries.trying(lambda: self._queue.position(self._run_id))
         if isinstance(run, LoggedSource):
-            self._go_on(max(self._at, run.after))
+            await self._go_on(max(self._at, run.after))
         elif self._at:
             raise self._moved("another publisher has it, and only a run that is read from its log has several")
         try:
@@ -123,9 +131,16 @@ class _Publisher:
             raise
         return self._at
 
-    def _go_on(self, after: int) -> None:
+    async def leave(self) -> None:
+        """Close what was opened here."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await reader.aclose()
+
+    async def _go_on(self, after: int) -> None:
         assert isinstance(self._run, LoggedSource)
-        self._source = self._run.reader(after)
+        await self.leave()
+        self._source = self._reader = self._run.reader(after)
         self._read = after
         self._batch, self._pending = [], []
 
@@ -171,7 +186,7 @@ class _Publisher:
                 # Others have put more there, or the queue has lost something.
                 if not isinstance(self._run, LoggedSource):
                     raise self._moved("it has lost events, or another publisher has the run")
-                self._go_on(max(at, self._run.after))
+                await self._go_on(max(at, self._run.after))
 
     def _moved(self, why: str) -> QueueError:
         return QueueError(
