@@ -167,6 +167,7 @@ class Life:
 @example(961847958)  # dies when a member goes on, before what waits inside its call is opened again
 @example(2287504532)  # dies after a team inside has come to its limit while a member of it waited
 @example(770175221)  # dies when of two members that a supervisor gave work to one has begun
+@example(677745747)  # dies when the calls of a supervisor are closed because of a limit, before the end
 @given(st.integers(0, 2**32))
 def test_random_trees_keep_the_laws(seed: int) -> None:
     async def main() -> None:

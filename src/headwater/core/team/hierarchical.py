@@ -108,8 +108,7 @@ class Hierarchical(msgspec.Struct, frozen=True):
             return self._cut_short(turn, chosen, state)
         before = self._count_delegated(state.turns[:-1], state)
         work = [choice for choice in chosen if isinstance(choice, Delegated)]
-        # Some may have been given out already, by a process that died at it.
-        left = work[max(0, len(state.done) + len(state.running) - before) :]
+        left = self._left(work, before, turn, state)
         if left:
             return (*_close(turn, chosen, _TOO_EARLY), self._start(left, state))
         if state.running:
@@ -125,6 +124,15 @@ class Hierarchical(msgspec.Struct, frozen=True):
 
     def _count_delegated(self, turns: tuple[SupervisorTurn, ...], state: TeamState) -> int:
         return sum(isinstance(choice, Delegated) for turn in turns for choice in self._read(turn, state))
+
+    def _left(self, work: list[Delegated], before: int, turn: SupervisorTurn, state: TeamState) -> list[Delegated]:
+        """The work of this turn that nobody has been given; a process that died at it may have given out some, or have
+        closed calls because the team was at its end.
+        """
+        if not state.calls_tools:
+            return work[max(0, len(state.done) + len(state.running) - before) :]
+        given = {one.call_id for one in (*(result.work for result in state.done), *state.running)}
+        return [one for one in work if one.call_id in turn.open_calls and one.call_id not in given]
 
     def _start(self, work: list[Delegated], state: TeamState) -> RunMembers:
         results = state.done if self.shares_results else ()
