@@ -92,7 +92,7 @@ def test_a_reload_in_the_middle_of_a_team_loses_and_doubles_nothing(serve: Serve
     expect(lane(page, "south")).to_contain_text("The south is")
     page.reload()
     expect(badge(page)).to_have_attribute("data-badge", "live")
-    lanes_on(page)
+    expect(page.locator(".lanes")).to_be_visible()  # the choice is kept as well
     for name in ("north", "south"):
         expect(lane(page, name).locator(".text")).to_have_text(f"The {name} is ")
     stage.open_all()
