@@ -205,6 +205,20 @@ def test_arguments_that_do_not_fit_are_refused_and_kept_and_may_be_json(serve: S
     assert model.requests[1].messages[-1].text == "6 NOK sent to bob"  # type: ignore[union-attr]
 
 
+def test_arguments_that_a_browser_does_not_have_exactly_are_not_edited_and_run_as_they_are(
+    serve: Serve, visit: Visit
+) -> None:
+    model = ScriptedModel([[call("transfer", {"to": "ada", "amount": 9007199254740993})], [say("Paid.")]])
+    page = visit(serve(hw.ReActAgent("bank", model=model, tools=[transfer])))
+    ask(page, "Pay")
+    card = page.locator(".approval")
+    expect(card).to_contain_text("≈ 900719925474099")
+    expect(card.get_by_role("button", name="Edit")).to_be_disabled()
+    card.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.locator(".text.final")).to_have_text("Paid.")
+    assert model.requests[1].messages[-1].text == "9007199254740993 EUR sent to ada"  # type: ignore[union-attr]
+
+
 def test_a_batch_is_decided_one_by_one_and_each_decision_is_kept(serve: Serve, visit: Visit) -> None:
     calls = [call("transfer", {"to": name, "amount": 1}) for name in ("ada", "bob", "eve", "dan")]
     model = ScriptedModel([calls, [say("Some of it.")]])

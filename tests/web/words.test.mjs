@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { seconds, tokens } from "../../src/headwater/web/static/app/format.js";
 import { blank, isReadable, resolved, widgetOf } from "../../src/headwater/web/static/app/form.js";
 import { keys, lang, t } from "../../src/headwater/web/static/app/i18n.js";
-import { columnsOf, parsed, visible } from "../../src/headwater/web/static/app/value.js";
+import { columnsOf, isExact, parsed, visible } from "../../src/headwater/web/static/app/value.js";
 
 test("every word is there in both languages, with the same places to fill", () => {
   assert.deepEqual(keys("zh"), keys("en"));
@@ -47,6 +47,11 @@ test("rows that are alike are a table, others are not", () => {
 
 test("characters that turn text around or hide are shown", () => {
   assert.equal(visible("pay \u202eadA\u0007 and\r\n\t\u202c 中文 👩‍💻"), "pay ⟨U+202E⟩adA⟨U+0007⟩ and\r\n\t⟨U+202C⟩ 中文 👩‍💻");
+});
+
+test("a number that a browser does not have exactly is known as such", () => {
+  assert.equal(isExact(JSON.parse('{"id": [9007199254740991, 1.5, "x", null, true]}')), true);
+  assert.equal(isExact(JSON.parse('{"id": [9007199254740993]}')), false);
 });
 
 test("text that is JSON is read, other text is not", () => {

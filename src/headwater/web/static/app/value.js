@@ -37,11 +37,18 @@ export const visible = (text) =>
   text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\u202a-\u202e\u2066-\u2069]/g, (one) =>
     `\u27e8U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`);
 
+/** Whether a browser has every number of it exactly: of whole ones beyond 2^53 it only knows about where they are.
+ * @param {any} value @returns {boolean} */
+export function isExact(value) {
+  if (typeof value === "number") return !Number.isInteger(value) || Number.isSafeInteger(value);
+  return typeof value !== "object" || value === null || Object.values(value).every(isExact);
+}
+
 /** @param {{value: any}} props */
 function Scalar({ value }) {
   if (value === null || value === undefined) return html`<span class="v-null">null</span>`;
   if (typeof value === "string") return html`<span class="v-text">${visible(value)}</span>`;
-  return html`<span class=${`v-${typeof value}`}>${String(value)}</span>`;
+  return html`<span class=${`v-${typeof value}`}>${isExact(value) ? "" : "≈ "}${String(value)}</span>`;
 }
 
 /** @param {{rows: any[], names: string[]}} props */

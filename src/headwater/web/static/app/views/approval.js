@@ -9,7 +9,7 @@ import { html } from "../html.js";
 import { lang, t } from "../i18n.js";
 import { idleFor } from "../idle.js";
 import { current, runs, use } from "../state.js";
-import { Value } from "../value.js";
+import { Value, isExact } from "../value.js";
 
 /** @typedef {import("../reducer.js").Waiting} Waiting */
 
@@ -92,6 +92,7 @@ export function Approval({ task, rootId }) {
       : html`
           <p class="ask">${t("hitl.approval")}${task.path.length > 1 && html` <span class="muted">${task.path.join(" › ")}</span>`}</p>
           ${task.reason && html`<p class="reason">${task.reason}</p>`}
+          ${!isExact(task.args) && html`<p class="reason">${t("hitl.inexact")}</p>`}
           ${mode === "edit"
             ? schema === undefined
               ? html`<p class="muted">…</p>`
@@ -110,7 +111,7 @@ export function Approval({ task, rootId }) {
               </div>`
             : html`<div class="buttons">
                 <button type="button" class="primary" disabled=${isDisabled} onClick=${() => send("approve")}>${t("hitl.approve")}</button>
-                <button type="button" disabled=${isDisabled} onClick=${() => open("edit")}>${t("hitl.edit")}</button>
+                <button type="button" disabled=${isDisabled || !isExact(task.args)} onClick=${() => open("edit")}>${t("hitl.edit")}</button>
                 <button type="button" disabled=${isDisabled} onClick=${() => open("reject")}>${t("hitl.reject")}</button>
                 <span class="spacer"></span>
                 <button type="button" class="quiet" disabled=${isDisabled} onClick=${() => open("respond")}>${t("hitl.respond")}</button>
