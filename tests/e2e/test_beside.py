@@ -199,6 +199,11 @@ def test_the_timeline_shows_turns_and_tools_and_leads_to_their_events(serve: Ser
     expect(rows).to_have_count(5)
     expect(page.locator(".time-sum")).to_contain_text("2 turns · 3 calls")
     assert page.locator(".bar.k-rounds").count() == 3  # two, and the legend's
+    turn = page.locator(".bar.k-rounds").first
+    before = turn.bounding_box()
+    turn.click()
+    expect(turn).to_have_class(re.compile("is-picked"))
+    assert turn.bounding_box() == before
     rows.filter(has_text="weather").click()
     show(page, "Events")
     expect(page.locator(".picked")).to_contain_text("weather")

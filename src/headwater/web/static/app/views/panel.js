@@ -77,7 +77,8 @@ export function Timeline({ state }) {
  *   ticks: import("../scale.js").Tick[], pick: (of: object) => void}} props
  */
 function TimeRow({ id, row, scale, now, isHere, picked, ticks, pick }) {
-  const time = row.bars.reduce((sum, one) => sum + (one.end || now) - one.start, 0);
+  const worked = row.bars.filter((one) => one.look !== "waiting");
+  const time = worked.reduce((sum, one) => sum + (one.end || now) - one.start, 0);
   const label = row.kind === "rounds" ? t("time.rounds") : row.label;
   return html`<div class=${`time-row k-${row.kind}${isHere ? " here" : ""}`} id=${id} role="option" aria-selected=${isHere}
     onClick=${() => pick(row.bars.length === 1 ? row.bars[0].of : row.of)}>
@@ -88,7 +89,7 @@ function TimeRow({ id, row, scale, now, isHere, picked, ticks, pick }) {
         style=${{ left: part(one.from), width: part(one.to - one.from) }}></i>`)}
       ${row.bars.map((bar, n) => html`<${BarView} key=${n} bar=${bar} row=${row} scale=${scale} now=${now} isPicked=${picked === bar.of} pick=${pick} />`)}
     </span>
-    <span class="time-note num">${row.bars.length > 1 && html`<span class="sr">${row.bars.length} × </span>`}${seconds(time)}</span>
+    <span class="time-note num">${row.bars.length > 1 && html`<span class="sr">${row.bars.length} × </span>`}${worked.length ? seconds(time) : "…"}</span>
   </div>`;
 }
 
@@ -99,7 +100,7 @@ function BarView({ bar, row, scale, now, isPicked, pick }) {
   const ahead = bar.first && to > from ? (scale.at(bar.first) - from) / (to - from) : bar.first || row.kind !== "rounds" ? 0 : 1;
   const name = row.kind === "rounds" ? t("time.turn", { n: bar.label }) : bar.label;
   const first = bar.first ? ` · ${t("time.first", { time: seconds(bar.first - bar.start) })}` : "";
-  return html`<i class=${`bar k-${row.kind} is-${bar.look}${bar.end ? "" : " open"}${isPicked ? " picked" : ""}`}
+  return html`<i class=${`bar k-${row.kind} is-${bar.look}${bar.end ? "" : " open"}${isPicked ? " is-picked" : ""}`}
     title=${`${name} · ${seconds((bar.end || now) - bar.start)}${first}`}
     style=${{ left: part(from), width: part(to - from), "--ahead": part(Math.min(1, ahead)) }}
     onClick=${(/** @type {MouseEvent} */ event) => {
