@@ -27,9 +27,9 @@ demo: .venv/.base local ## run the demo on the embedded model (ARGS="--model ope
 test: .venv/.test ## run the tests (ARGS="tests/store -k lock" for some)
 	@$(BIN)/python -m pytest $(ARGS)
 
-interop: .venv/.test ## drive the real clients of the protocols against the adapters (needs node and npm)
+interop: .venv/.test ## drive the real clients of the protocols against the adapters (some need node and npm)
 	@$(MAKE) --no-print-directory $(CLIENTS)/.stamp
-	@$(BIN)/python -m pytest -m interop tests/interop $(ARGS)
+	@$(BIN)/python -m pytest -m interop tests/interop tests/serve $(ARGS)
 
 e2e: .venv/.e2e ## drive the console page in Chromium (needs chromium, node and npm)
 	@$(MAKE) --no-print-directory $(AXE)/.stamp

@@ -47,6 +47,8 @@ from tests.serve.a2a_rules import Json
 from tests.serve.support import TOKEN, serving, weather
 from tests.serve.support import talk as talk_http
 
+pytestmark = pytest.mark.interop
+
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 

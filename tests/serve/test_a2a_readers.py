@@ -48,6 +48,8 @@ from tests.serve.a2a_rules import Json, accumulated, breaches, contents
 from tests.serve.record_golden import load
 from tests.serve.support import serving, weather
 
+pytestmark = pytest.mark.interop
+
 # -- readers who leave, come and stop ---------------------------------------------------------------------------------
 
 

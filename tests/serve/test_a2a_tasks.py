@@ -35,6 +35,8 @@ from tests.serve.a2a_rules import Json, accumulated, contents
 from tests.serve.record_golden import PIXEL
 from tests.serve.support import two_rounds, weather
 
+pytestmark = pytest.mark.interop
+
 # -- what agents do ---------------------------------------------------------------------------------------------------
 
 

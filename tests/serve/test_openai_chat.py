@@ -26,6 +26,8 @@ from tests.serve.openai_support import ANSWER, broken, client_of, weather_agent
 from tests.serve.record_golden import SCENARIOS, load, segments
 from tests.serve.support import TOKEN, transfer, weather
 
+pytestmark = pytest.mark.interop
+
 ASK: Any = [{"role": "user", "content": "Weather?"}]
 
 

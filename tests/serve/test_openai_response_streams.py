@@ -37,6 +37,8 @@ from tests.serve.record_golden import SCENARIOS, load, segments
 from tests.serve.support import serving
 from tests.serve.test_any_stream import run_of
 
+pytestmark = pytest.mark.interop
+
 Frames = list[Json]
 [CREATE] = [route for route in openai() if route.path == "/v1/responses"]
 [COMPLETE] = [route for route in openai() if route.path == "/v1/chat/completions"]

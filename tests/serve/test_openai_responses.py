@@ -23,6 +23,8 @@ from tests.serve.openai_response_rules import response_breaches
 from tests.serve.openai_support import ANSWER, broken, client_of, weather_agent
 from tests.serve.support import TOKEN, Gate, transfer, waiting_tool
 
+pytestmark = pytest.mark.interop
+
 
 def teller(*replies: Any) -> hw.SimpleAgent:
     return hw.SimpleAgent("analyst", model=ScriptedModel(replies))
