@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import Generic, TypeVar
@@ -12,7 +11,7 @@ import msgspec
 
 from headwater.agents.detached import is_lost
 from headwater.core.answer import OutputRule
-from headwater.drive.handle import failure_of
+from headwater.drive.inbox import Inbox
 from headwater.drive.opening import INSIDE
 from headwater.drive.partial import PartialOutput
 from headwater.drive.pieces import FinalText, Pieces, VisibleText, only
@@ -61,20 +60,17 @@ class AttachedRun(Generic[OutputT_co]):
         self._is_here = is_here
         self._cancel = cancel
         self._output = output
-        self._ready: deque[AgentEvent] = deque()
-        self._end: RunEndEvent | None = None
-        self._is_over = False
-        self._raised = False
+        self._inbox = Inbox(run_id, self._fetch)
         self._sync: SyncRun[OutputT_co] | None = None
 
     def __repr__(self) -> str:
-        state = self._end.outcome if self._end is not None else f"after {self._after}"
+        state = self.end.outcome if self.end is not None else f"after {self._after}"
         return f"AttachedRun({self.run_id}, {state})"
 
     @property
     def end(self) -> RunEndEvent | None:
         """The last event, once it has been read."""
-        return self._end
+        return self._inbox.end
 
     @property
     def after(self) -> int:
@@ -84,7 +80,7 @@ class AttachedRun(Generic[OutputT_co]):
     @property
     def is_over(self) -> bool:
         """Whether the end has been fetched from the log; events may still wait to be read."""
-        return self._is_over
+        return self._inbox.is_over
 
     def reader(self, after: int) -> AttachedRun[OutputT_co]:
         """Another reader of the same run, of what comes after another number."""
@@ -98,11 +94,7 @@ class AttachedRun(Generic[OutputT_co]):
         return self
 
     async def __anext__(self) -> AgentEvent:
-        while not self._ready:
-            if self._is_over:
-                raise self.last_failure() or StopAsyncIteration()
-            await self._fetch()
-        return self._ready.popleft()
+        return await self._inbox.next()
 
     async def __aenter__(self) -> AttachedRun[OutputT_co]:
         return self
@@ -114,7 +106,7 @@ class AttachedRun(Generic[OutputT_co]):
 
     async def aclose(self) -> None:
         """Stop reading; the run goes on. What has been fetched can still be read."""
-        self._is_over = True
+        self._inbox.is_over = True
 
     async def cancel(self, reason: str = "cancelled by the caller") -> None:
         """End the run, like `Agent.cancel`; iterating on yields the rest."""
@@ -122,26 +114,14 @@ class AttachedRun(Generic[OutputT_co]):
 
     async def next_batch(self) -> list[AgentEvent]:
         """All events that are there, at least one; an empty list at the end. Does not raise for a failed run."""
-        if not self._ready and not self._is_over:
-            await self._fetch()
-        batch = list(self._ready)
-        self._ready.clear()
-        return batch
+        return await self._inbox.batch()
 
     async def response(self) -> Response[OutputT_co]:
         """Read to the end and return what the run comes to; raises like `Run.response`."""
         if self.run_id in INSIDE.get():
             raise UsageError("A tool cannot wait for the response of the run that it belongs to.")
-        while not self._is_over:
-            self._ready.clear()
-            await self._fetch()
-        self._ready.clear()
-        error = failure_of(self._end)
-        if error is not None:
-            raise error
-        if self._end is None:
-            raise UsageError("The run's end is not among what is read here: attach with a smaller after=.")
-        return self._typed(self._end.response)
+        otherwise = "The run's end is not among what is read here: attach with a smaller after=."
+        return self._typed(await self._inbox.response(otherwise))
 
     def text(self) -> Pieces[str]:
         """Visible text as it comes, preambles included."""
@@ -184,11 +164,7 @@ class AttachedRun(Generic[OutputT_co]):
 
     def last_failure(self) -> Exception | None:
         """What iteration raises after the last event: the error of a failed run, once."""
-        if self._raised:
-            return None
-        self._raised = True
-        error = failure_of(self._end)
-        return None if error is None or error.kind == "cancelled" else error
+        return self._inbox.last_failure()
 
     async def _fetch(self) -> None:
         """Wait until there is more in the log, or its end."""
@@ -199,14 +175,14 @@ class AttachedRun(Generic[OutputT_co]):
                 raise  # what this reader has had does not go on with what there is
             events = (await self._store.snapshot(self.run_id)).events
         if not events:
-            self._is_over = True
+            self._inbox.is_over = True
             return
         last = events[-1]
         self._after = last.seq
-        self._ready.extend(events)
-        if type(last) is RunEndEvent and last.origin.run_id == self.run_id:
-            self._end = last
-            self._is_over = len(events) < PAGE
+        for event in events:
+            self._inbox.take(event)
+        if last is self._inbox.end:
+            self._inbox.is_over = len(events) < PAGE
 
     async def _wait(self) -> list[AgentEvent]:
         """The next event, alone; nothing if there will be none."""

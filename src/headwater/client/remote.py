@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
@@ -15,8 +14,8 @@ from headwater.api import Begun, Cancelling, Decisions, RunView
 from headwater.client.intake import Intake, Oversize, check_follows
 from headwater.core.decisions import Decision
 from headwater.drive.causes import network_errors
-from headwater.drive.handle import failure_of
 from headwater.drive.idle import IdleTimer
+from headwater.drive.inbox import Inbox
 from headwater.drive.pieces import FinalText, Pieces, VisibleText, only
 from headwater.errors import Compacted, ServerError, StreamBroken, UsageError
 from headwater.events import AgentEvent, Event, Outcome, Response, RunEndEvent, decode_event
@@ -61,22 +60,19 @@ class RemoteRun:
         self._until: Until = until
         self._began_after = after
         self._intake = Intake(run_id, after)
-        self._ready: deque[AgentEvent] = deque()
+        self._inbox = Inbox(run_id, self._fetch)
         self._body: _Body | None = None
         self._failed = 0
         self._trouble: ServerError | Compacted | None = None
-        self._end: RunEndEvent | None = None
-        self._is_over = False
-        self._raised = False
 
     def __repr__(self) -> str:
-        state = self._end.outcome if self._end is not None else f"after {self.after}"
+        state = self.end.outcome if self.end is not None else f"after {self.after}"
         return f"RemoteRun({self.run_id}, {state})"
 
     @property
     def end(self) -> RunEndEvent | None:
         """The last `run.end` that has been received."""
-        return self._end
+        return self._inbox.end
 
     @property
     def after(self) -> int:
@@ -86,17 +82,13 @@ class RemoteRun:
     @property
     def is_over(self) -> bool:
         """Whether nothing more is received; events may still wait to be read."""
-        return self._is_over
+        return self._inbox.is_over
 
     def __aiter__(self) -> RemoteRun:
         return self
 
     async def __anext__(self) -> AgentEvent:
-        while not self._ready:
-            if self._is_over:
-                raise self.last_failure() or StopAsyncIteration()
-            await self._fetch()
-        return self._ready.popleft()
+        return await self._inbox.next()
 
     def __iter__(self) -> Iterator[AgentEvent]:
         raise UsageError("This run is read with `async for`; SyncClient has runs that are read with `for`.")
@@ -111,7 +103,7 @@ class RemoteRun:
 
     async def aclose(self) -> None:
         """Stop reading, and close the connection. What has been received can still be read."""
-        self._is_over = True
+        self._inbox.is_over = True
         self._disconnect()
 
     async def cancel(self, reason: str = "cancelled by the client") -> RunView:
@@ -128,22 +120,11 @@ class RemoteRun:
 
     async def next_batch(self) -> list[AgentEvent]:
         """All events that are there, at least one; an empty list at the end. Does not raise for a failed run."""
-        while not self._ready and not self._is_over:
-            await self._fetch()
-        batch = list(self._ready)
-        self._ready.clear()
-        return batch
+        return await self._inbox.batch()
 
     async def response(self) -> Response[Any]:
         """Read to the end and return what the run comes to; raises like `Run.response`."""
-        while await self.next_batch():
-            pass
-        error = failure_of(self._end)
-        if error is not None:
-            raise error
-        if self._end is None:
-            raise UsageError("The run's end is not among what is read here: ask client.response(run_id).")
-        return self._end.response
+        return await self._inbox.response("The run's end is not among what is read here: ask client.response(run_id).")
 
     def text(self) -> Pieces[str]:
         """Visible text as it comes, preambles included."""
@@ -170,20 +151,16 @@ class RemoteRun:
 
     def last_failure(self) -> Exception | None:
         """What iteration raises after the last event: the error of a failed run, once."""
-        if self._raised:
-            return None
-        self._raised = True
-        error = failure_of(self._end)
-        return None if error is None or error.kind == "cancelled" else error
+        return self._inbox.last_failure()
 
     # -- inside -------------------------------------------------------------------------------------------------
 
     async def _fetch(self) -> None:
         """Receive until there is more to read, or nothing more comes."""
         await self._settle()
-        if self._is_over:
+        if self._inbox.is_over:
             self._disconnect()
-        elif not self._ready:
+        elif not self._inbox.events:
             # What came before the trouble has been read by now.
             trouble, self._trouble = self._trouble, None
             if trouble is None:
@@ -211,15 +188,15 @@ class RemoteRun:
     async def _settle(self) -> None:
         """Hand out what has been received, fetching what was too large for the stream."""
         items = self._intake.items
-        while items and not self._is_over:
+        while items and not self._inbox.is_over:
             item = items[0]
             event = await self._oversize(item) if isinstance(item, Oversize) else item
             items.popleft()
-            self._ready.append(event)
+            self._inbox.take(event)
             self._failed = 0
-            if type(event) is RunEndEvent and event.origin.run_id == self.run_id:
-                self._end = event
-                self._is_over = event.outcome is not Outcome.SUSPENDED
+            end = self._inbox.end
+            if end is not None and event is end:
+                self._inbox.is_over = end.outcome is not Outcome.SUSPENDED
 
     async def _oversize(self, item: Oversize) -> AgentEvent:
         path = run_path(self.run_id, f"/events/{item.seq}")
@@ -243,7 +220,7 @@ class RemoteRun:
                     f"{after}.",
                     code="no_end",
                 )
-            self._is_over = True
+            self._inbox.is_over = True
             return
         if response.content_type != "text/event-stream":
             response.close()
@@ -259,11 +236,11 @@ class RemoteRun:
         """The connection is of no more use: wait for the next try, or raise."""
         body = self._body
         self._disconnect()
-        end = self._end
+        end = self._inbox.end
         if end is not None and not self._intake.items and end.seq == self.after and self._until == "segment":
             view = await self._link.ask("GET", run_path(self.run_id), RunView)
             if view.state == "suspended" and view.last_seq == self.after:
-                self._is_over = True  # it waits for a person, and nothing comes before that
+                self._inbox.is_over = True  # it waits for a person, and nothing comes before that
                 return
         retries = self._link.retries
         if body is not None and body.spoke_for() >= STEADY:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from headwater.drive.handle import failure_of
+from headwater.drive.inbox import Inbox
 from headwater.drive.retries import Retries
 from headwater.errors import Compacted, QueueError, StreamBroken, UsageError
 from headwater.events import AgentEvent, Outcome, RunEndEvent, decode_event
@@ -79,22 +78,19 @@ class StreamReader:
         self._idle_timeout = idle_timeout
         self._retries = retries
         self._owned = owned
-        self._ready: deque[AgentEvent] = deque()
+        self._inbox = Inbox(run_id, self._fetch)
         self._pages: AsyncIterator[Sequence[Entry]] | None = None
         self._failed = 0
         self._trouble: StreamBroken | Compacted | None = None
-        self._end: RunEndEvent | None = None
-        self._is_over = False
-        self._raised = False
 
     def __repr__(self) -> str:
-        state = self._end.outcome if self._end is not None else f"after {self._after}"
+        state = self.end.outcome if self.end is not None else f"after {self._after}"
         return f"StreamReader({self.run_id}, {state})"
 
     @property
     def end(self) -> RunEndEvent | None:
         """The last `run.end` that has been received."""
-        return self._end
+        return self._inbox.end
 
     @property
     def after(self) -> int:
@@ -105,12 +101,7 @@ class StreamReader:
         return self
 
     async def __anext__(self) -> AgentEvent:
-        while not self._ready:
-            if self._is_over:
-                await self.aclose()
-                raise self._last_failure() or StopAsyncIteration()
-            await self._fetch()
-        return self._ready.popleft()
+        return await self._inbox.next()
 
     async def __aenter__(self) -> StreamReader:
         return self
@@ -122,7 +113,7 @@ class StreamReader:
 
     async def aclose(self) -> None:
         """Stop reading. What has been received can still be read."""
-        self._is_over = True
+        self._inbox.is_over = True
         await self._leave()
         if self._owned:
             await self._queue.aclose()
@@ -151,8 +142,9 @@ class StreamReader:
         except (StreamBroken, Compacted) as error:
             await self._leave()
             self._trouble = error  # after what came before it
-        if self._end is not None and self._end.seq == self._after:
-            await self._settle(self._end)
+        end = self._inbox.end
+        if end is not None and end.seq == self._after and await self._is_last(end):
+            await self.aclose()
 
     async def _page(self) -> Sequence[Entry]:
         if self._pages is None:
@@ -192,20 +184,20 @@ class StreamReader:
         if first_number(event) <= self._after:
             raise Compacted(self.run_id, self._after, entry.seq, "read it again from the beginning, with after=0")
         self._after = event.seq
-        self._ready.append(event)
-        if type(event) is RunEndEvent and event.origin.run_id == self.run_id:
-            self._end = event
+        self._inbox.take(event)
 
-    async def _settle(self, end: RunEndEvent) -> None:
+    async def _is_last(self, end: RunEndEvent) -> bool:
         """The last event that came is an end; whether it is where reading ends."""
         if end.outcome is not Outcome.SUSPENDED:
-            self._is_over = True
-        elif self._until == "segment":
-            # It may have gone on long ago.
-            self._is_over = await self._retries.trying(lambda: self._queue.position(self.run_id)) <= end.seq
+            return True
+        # It may have gone on long ago.
+        return self._until == "segment" and await self._retries.trying(self._position) <= end.seq
+
+    async def _position(self) -> int:
+        return await self._queue.position(self.run_id)
 
     async def _silence(self) -> StreamBroken:
-        at = await self._retries.trying(lambda: self._queue.position(self.run_id))
+        at = await self._retries.trying(self._position)
         there = f"ends with {at}" if at else "is not there"
         return StreamBroken(
             f"Nothing came of run {self.run_id!r} for {self._idle_timeout:g} s: in {self._queue!r} it {there} and has "
@@ -220,11 +212,3 @@ class StreamReader:
         close = getattr(pages, "aclose", None)
         if close is not None:
             await close()
-
-    def _last_failure(self) -> Exception | None:
-        """The error of a failed run, once."""
-        if self._raised:
-            return None
-        self._raised = True
-        error = failure_of(self._end)
-        return None if error is None or error.kind == "cancelled" else error
