@@ -6,6 +6,7 @@ import codecs
 import json
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -113,7 +114,7 @@ if text:
     path.write_text(text)
 """
     script.write_text(code, encoding="utf-8")
-    return f"{sys.executable} {script}"
+    return shlex.join([sys.executable, str(script)])
 
 
 def test_arguments_are_edited_in_the_editor_until_they_fit(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -209,7 +210,7 @@ def test_a_call_is_approved_by_keys_with_other_arguments_from_the_editor(folder:
         "path.write_text(text.replace('\"x\"', '3') if '!' not in text else text.replace('3', '\"y\"'))\n",
         encoding="utf-8",
     )
-    with Tmux(folder, "run", "hi", "--agent", "made:careful", EDITOR=f"{sys.executable} {script}") as tmux:
+    with Tmux(folder, "run", "hi", "--agent", "made:careful", EDITOR=shlex.join([sys.executable, str(script)])) as tmux:
         screen = tmux.until("[a]pprove [r]eject [e]dit [v]iew [s]kip re[p]ly:")
         assert "┆ I clear it." in screen
         assert 'rm {"path": "x"}' in screen
