@@ -10,6 +10,8 @@ import pytest
 
 import headwater as hw
 from headwater.chat.request import ModelRequest
+from headwater.cli.listing import session_row
+from headwater.messages import user
 from headwater.serve import BackgroundServer, create_app
 from headwater.serve.security import TokenAuth
 from headwater.testing import ScriptedModel, call
@@ -166,3 +168,8 @@ def test_a_run_on_a_server_is_cancelled(cli: Cli, server: str) -> None:
     ran = cli("attach", begun(server), "--server", server, "--token", TOKEN, "--cancel")
     assert ran.status == 0
     assert "cancelled" in ran.out
+
+
+def test_a_conversation_is_named_by_what_it_began_with_as_on_a_server() -> None:
+    row = session_row("s", [user("Weather in Oslo?"), user("Pay Ada.")], None)
+    assert (row.asked, row.messages) == ("Weather in Oslo?", 2)

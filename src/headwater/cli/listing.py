@@ -20,7 +20,7 @@ _MARKS = {"completed": "green", "failed": "red", "suspended": "yellow", "running
 
 
 class SessionRow(msgspec.Struct, frozen=True):
-    """A conversation: how many messages (None: unknown), what was asked, its last run; `updated` in Unix seconds."""
+    """A conversation: how many messages (None: unknown), its first prompt, its last run; `updated` in Unix seconds."""
 
     session: str
     messages: int | None
@@ -45,7 +45,7 @@ async def list_sessions(store: Store, limit: int = _MOST) -> list[SessionRow]:
 
 def session_row(session: str, messages: Sequence[Message], run: RunInfo | None) -> SessionRow:
     """A row of the list."""
-    asked = next((one.text for one in reversed(messages) if isinstance(one, UserMessage)), "")
+    asked = next((one.text for one in messages if isinstance(one, UserMessage)), "")
     if run is None:
         return SessionRow(session, len(messages), asked)
     return SessionRow(session, len(messages), asked, run.run_id, run.agent, state_of(run), run.updated)
